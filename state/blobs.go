@@ -1,0 +1,152 @@
+package state
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ErrNotFound says that no object has that name.
+var ErrNotFound = errors.New("object not found")
+
+// ErrTooLarge says that an object is above Config.MaxBlob.
+var ErrTooLarge = errors.New("object is too large")
+
+// Blobs is an object store whose objects are named by the SHA-256 of their
+// bytes in hex (no "sha256:", which keys can not hold).
+type Blobs struct {
+	objects jetstream.ObjectStore
+	max     int64
+}
+
+// A put can fail under load with too many messages outstanding, and a get while
+// another worker replaces equal bytes: the whole object is tried again.
+const (
+	tries      = 3
+	retryDelay = 50 * time.Millisecond
+)
+
+// PutIfAbsent stores data under its hash unless it is there, and returns the
+// hash.
+func (b *Blobs) PutIfAbsent(ctx context.Context, data []byte) (string, error) {
+	if int64(len(data)) > b.max {
+		return "", fmt.Errorf("storing %d bytes (at most %d): %w", len(data), b.max, ErrTooLarge)
+	}
+	sum := sha256.Sum256(data)
+	name := hex.EncodeToString(sum[:])
+	err := retry(ctx, func() error {
+		_, err := b.objects.GetInfo(ctx, name)
+		if err == nil || !errors.Is(err, jetstream.ErrObjectNotFound) {
+			return err
+		}
+		_, err = b.objects.PutBytes(ctx, name, data)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("storing object %s: %w", name, err)
+	}
+	return name, nil
+}
+
+// Has reports whether an object of that name is stored.
+func (b *Blobs) Has(ctx context.Context, name string) (bool, error) {
+	_, err := b.objects.GetInfo(ctx, name)
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for object %s: %w", name, err)
+	}
+	return true, nil
+}
+
+// Get returns the bytes of an object, or ErrNotFound, or ErrTooLarge. The
+// server's digest is checked; the caller checks the name where it must be the
+// hash (Hash).
+func (b *Blobs) Get(ctx context.Context, name string) ([]byte, error) {
+	var data []byte
+	err := retry(ctx, func() error {
+		object, err := b.objects.Get(ctx, name)
+		if errors.Is(err, jetstream.ErrObjectNotFound) {
+			return ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		defer object.Close()
+		info, err := object.Info()
+		if err != nil {
+			return err
+		}
+		if info.Size > uint64(b.max) {
+			return ErrTooLarge
+		}
+		buf := make([]byte, info.Size)
+		if _, err := io.ReadFull(object, buf); err != nil {
+			return err
+		}
+		data = buf
+		return object.Error()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading object %s: %w", name, err)
+	}
+	return data, nil
+}
+
+// Delete removes an object; absent ones are no error.
+func (b *Blobs) Delete(ctx context.Context, name string) error {
+	if err := b.objects.Delete(ctx, name); err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
+		return fmt.Errorf("deleting object %s: %w", name, err)
+	}
+	return nil
+}
+
+// Object is one entry of List.
+type Object struct {
+	Name    string
+	Size    uint64
+	ModTime time.Time
+}
+
+// List returns the objects of the store.
+func (b *Blobs) List(ctx context.Context) ([]Object, error) {
+	infos, err := b.objects.List(ctx)
+	if errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing objects: %w", err)
+	}
+	out := make([]Object, 0, len(infos))
+	for _, i := range infos {
+		out = append(out, Object{i.Name, i.Size, i.ModTime})
+	}
+	return out, nil
+}
+
+// Hash is the name that PutIfAbsent gives to data.
+func Hash(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+func retry(ctx context.Context, do func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := do()
+		if err == nil || attempt == tries || ctx.Err() != nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrTooLarge) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(time.Duration(attempt) * retryDelay):
+		}
+	}
+}
