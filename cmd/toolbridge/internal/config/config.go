@@ -1,0 +1,271 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// Config is what a file says; Default holds what stands where it is silent.
+type Config struct {
+	// ToolSearch is the value of tools.tool_search as JSON; nil when the file
+	// has none. Keys that tool search does not know are left out.
+	ToolSearch json.RawMessage
+	Connectors Connectors
+	Guest      bool // identity.guest and nous.guest: false when either says so. Default true
+
+	Approvals  Approvals
+	Guardrails Guardrails
+	Gateway    Gateway
+	Batch      Batch
+	Breaker    Breaker
+	Limits     Limits
+	Bus        Bus
+	Servers    []Server // mcp.servers, in the order of the file
+
+	sections []string // top-level keys that the file holds
+}
+
+// Connectors holds tools.connectors and the top-level section connectors.
+type Connectors struct {
+	Enabled    bool          // tools.connectors.enabled, or tools.connectors itself. Default true
+	SearchWait time.Duration // how long an answer with local matches waits for the gateway. Default 1 s
+	Batching   string        // ordered (default) or single
+}
+
+// Approvals is the section approvals.
+type Approvals struct {
+	Default string        // allow, ask or deny; "" (default): allow in dev, elsewhere ask save trusted read-only tools
+	Timeout time.Duration // default 5 min
+	Wait    bool          // wait although nobody is there to decide
+	Rules   []Rule        // the first match decides
+}
+
+// Rule is one of approvals.rules.
+type Rule struct {
+	Match     string // glob over the tool's name; "" any
+	Toolset   string // glob over its toolset; "" any
+	ReadOnly  *bool  // nil any
+	Arguments json.RawMessage
+	Action    string // allow, ask or deny
+}
+
+// Guardrails is the section guardrails; zero values are off.
+type Guardrails struct {
+	Rate   Rate
+	Repeat int // identical calls in a row
+}
+
+// Rate is a number of calls per session and tool in a window.
+type Rate struct {
+	Calls int
+	Per   time.Duration
+}
+
+// Gateway is the section gateway.
+type Gateway struct {
+	URL      string
+	TokenEnv string // name of the environment variable that holds the bearer token
+}
+
+// Batch is the section batch.
+type Batch struct {
+	Local string // fan_out (default) or reject
+}
+
+// Breaker is the section breaker, the circuit breaker before the gateway.
+type Breaker struct {
+	Enabled   bool          // default true
+	Threshold int           // failures in a row that open it. Default 5
+	Cooldown  time.Duration // cooldown_s. Default 10 s
+}
+
+// Limits is the section limits.
+type Limits struct {
+	ResultChars int // longer results are kept aside and shown by a preview; 0 (default): only the server's max_payload counts
+}
+
+// Bus is the section bus. Flags and environment variables win over URL and
+// Creds.
+type Bus struct {
+	URL           string   // default nats://127.0.0.1:4222
+	Creds         string   // credentials file
+	Prefix        string   // root of every subject. Default toolbridge.v1
+	Replicas      int      // of streams and buckets, 1 to 5. Default 1
+	ReplyPrefixes []string // beginnings of reply subjects that are answered. Default _INBOX. and _R_.
+}
+
+// Server is one of mcp.servers: Command or URL.
+type Server struct {
+	Name              string
+	Command           []string // program and arguments
+	URL               string   // streamable HTTP
+	Env               map[string]string
+	Headers           map[string]string
+	Trusted           bool // its hints (readOnlyHint, …) count
+	ParallelToolCalls bool
+	Line              int
+}
+
+// Default is the configuration without a file.
+func Default() Config {
+	return Config{
+		Connectors: Connectors{Enabled: true, SearchWait: time.Second, Batching: "ordered"},
+		Guest:      true,
+		Approvals:  Approvals{Timeout: 5 * time.Minute},
+		Batch:      Batch{Local: "fan_out"},
+		Breaker:    Breaker{Enabled: true, Threshold: 5, Cooldown: 10 * time.Second},
+	}
+}
+
+// Load reads a file and puts environment variables where it names them;
+// lookup is os.LookupEnv. The problems are warnings; faults make an *Error.
+func Load(path string, lookup func(string) (string, bool)) (Config, []Problem, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return Default(), nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	c, problems := Parse(data)
+	problems = append(problems, c.Expand(lookup)...)
+	var faults, warnings []Problem
+	for _, p := range problems {
+		if p.Warning {
+			warnings = append(warnings, p)
+		} else {
+			faults = append(faults, p)
+		}
+	}
+	if len(faults) > 0 {
+		return Default(), warnings, &Error{Name: path, Problems: faults}
+	}
+	return c, warnings, nil
+}
+
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory", path)
+	}
+	if info.Mode().IsRegular() && info.Size() > maxBytes {
+		return nil, fmt.Errorf("%s has %d bytes; at most %d are read", path, info.Size(), maxBytes)
+	}
+	return os.ReadFile(path)
+}
+
+// Parse reads a file's content. It returns what could be read and everything
+// that is wrong with it, in the order of the file; a Problem that is no Warning
+// means that the configuration must not be used.
+func Parse(data []byte) (Config, []Problem) {
+	c := Default()
+	root, fault := parse(data)
+	if fault != nil {
+		return c, []Problem{*fault}
+	}
+	r := &reader{}
+	r.mapping(root, "", c.fields(r))
+	if root != nil {
+		for _, m := range root.members {
+			c.sections = append(c.sections, m.key)
+		}
+	}
+	return c, r.problems
+}
+
+// Inert are the sections that the file sets and this version only checks: they
+// have no effect yet.
+func (c *Config) Inert() []string {
+	var out []string
+	for _, s := range c.sections {
+		switch s {
+		case "approvals", "guardrails", "gateway", "batch", "breaker", "connectors", "nous", "identity", "limits":
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (c *Config) fields(r *reader) []field {
+	return []field{
+		{"tools", func(n *node, key string) { r.leniently(func() { c.readTools(r, n, key) }) }},
+		{"nous", func(n *node, key string) {
+			r.leniently(func() { r.mapping(n, key, []field{{"guest", c.readGuest(r)}}) })
+		}},
+		{"identity", func(n *node, key string) { r.mapping(n, key, []field{{"guest", c.readGuest(r)}}) }},
+		{"connectors", func(n *node, key string) {
+			r.mapping(n, key, []field{
+				{"search_wait", func(n *node, key string) { r.duration(n, key, &c.Connectors.SearchWait) }},
+				{"batching", func(n *node, key string) { r.choice(n, key, &c.Connectors.Batching, "ordered", "single") }},
+			})
+		}},
+		{"approvals", func(n *node, key string) { c.Approvals.read(r, n, key) }},
+		{"guardrails", func(n *node, key string) { c.Guardrails.read(r, n, key) }},
+		{"gateway", func(n *node, key string) {
+			r.mapping(n, key, []field{
+				{"url", func(n *node, key string) { r.url(n, key, &c.Gateway.URL, "https", "http") }},
+				{"token_env", func(n *node, key string) { r.envName(n, key, &c.Gateway.TokenEnv) }},
+			})
+		}},
+		{"batch", func(n *node, key string) {
+			r.mapping(n, key, []field{
+				{"local", func(n *node, key string) { r.choice(n, key, &c.Batch.Local, "fan_out", "reject") }},
+			})
+		}},
+		{"breaker", func(n *node, key string) {
+			r.mapping(n, key, []field{
+				{"enabled", func(n *node, key string) { r.boolean(n, key, &c.Breaker.Enabled) }},
+				{"threshold", func(n *node, key string) { r.integer(n, key, &c.Breaker.Threshold, 1, 1_000_000) }},
+				{"cooldown_s", func(n *node, key string) { r.seconds(n, key, &c.Breaker.Cooldown) }},
+			})
+		}},
+		{"limits", func(n *node, key string) {
+			r.mapping(n, key, []field{
+				{"result_chars", func(n *node, key string) { r.integer(n, key, &c.Limits.ResultChars, 1, 1<<30) }},
+			})
+		}},
+		{"bus", func(n *node, key string) { c.Bus.read(r, n, key) }},
+		{"mcp", func(n *node, key string) {
+			r.mapping(n, key, []field{{"servers", func(n *node, key string) { c.readServers(r, n, key) }}})
+		}},
+		{"hooks", func(n *node, key string) { r.mapping(n, key, nil) }},
+		{"telemetry", func(n *node, key string) { r.mapping(n, key, nil) }},
+	}
+}
+
+func (r *reader) leniently(read func()) {
+	r.lenient = true
+	defer func() { r.lenient = false }()
+	read()
+}
+
+func (c *Config) readGuest(r *reader) func(*node, string) {
+	return func(n *node, key string) {
+		if n.kind == kindNull && r.lenient {
+			return
+		}
+		guest := true
+		r.boolean(n, key, &guest)
+		c.Guest = c.Guest && guest
+	}
+}
+
+func (b *Bus) read(r *reader, n *node, key string) {
+	r.mapping(n, key, []field{
+		{"url", func(n *node, key string) { r.url(n, key, &b.URL, "nats", "tls", "ws", "wss") }},
+		{"creds", func(n *node, key string) { r.text(n, key, &b.Creds) }},
+		{"prefix", func(n *node, key string) { r.prefix(n, key, &b.Prefix) }},
+		{"replicas", func(n *node, key string) { r.integer(n, key, &b.Replicas, 1, 5) }},
+		{"reply_prefixes", func(n *node, key string) {
+			r.texts(n, key, &b.ReplyPrefixes)
+			for i, p := range b.ReplyPrefixes {
+				if !strings.HasSuffix(p, ".") {
+					r.report(n.items[min(i, len(n.items)-1)].line, n.column, key, "%q must end with a dot: it is the beginning of a subject", clip(p, 40))
+				}
+			}
+		}},
+	})
+}

@@ -1,0 +1,96 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func (a *Approvals) read(r *reader, n *node, key string) {
+	r.mapping(n, key, []field{
+		{"default", func(n *node, key string) { r.choice(n, key, &a.Default, "allow", "ask", "deny") }},
+		{"timeout", func(n *node, key string) { r.duration(n, key, &a.Timeout) }},
+		{"wait", func(n *node, key string) { r.boolean(n, key, &a.Wait) }},
+		{"rules", func(n *node, key string) { a.readRules(r, n, key) }},
+	})
+}
+
+func (a *Approvals) readRules(r *reader, n *node, key string) {
+	if n.kind != kindList {
+		r.wrong(n, key, "a list of rules")
+		return
+	}
+	for i, item := range n.items {
+		at := fmt.Sprintf("%s[%d]", key, i)
+		var rule Rule
+		if !r.mapping(item, at, []field{
+			{"match", func(n *node, key string) { r.text(n, key, &rule.Match) }},
+			{"toolset", func(n *node, key string) { r.text(n, key, &rule.Toolset) }},
+			{"read_only", func(n *node, key string) {
+				var b bool
+				r.boolean(n, key, &b)
+				rule.ReadOnly = &b
+			}},
+			{"arguments", func(n *node, key string) {
+				if n.kind != kindMapping {
+					r.wrong(n, key, "a mapping of arguments to patterns")
+					return
+				}
+				rule.Arguments = n.json()
+			}},
+			{"action", func(n *node, key string) { r.choice(n, key, &rule.Action, "allow", "ask", "deny") }},
+		}) {
+			if item.kind == kindNull {
+				r.wrong(item, at, "a rule")
+			}
+			continue
+		}
+		if item.member("action") == nil {
+			r.report(item.line, item.column, at, "the rule has no action: allow, ask or deny")
+		}
+		a.Rules = append(a.Rules, rule)
+	}
+}
+
+func (g *Guardrails) read(r *reader, n *node, key string) {
+	r.mapping(n, key, []field{
+		{"rate", func(n *node, key string) {
+			if off(n) {
+				g.Rate = Rate{}
+			} else if rate, ok := parseRate(n); ok {
+				g.Rate = rate
+			} else {
+				r.wrong(n, key, "off, or calls per time such as 60/m (s, m, h)")
+			}
+		}},
+		{"repeat", func(n *node, key string) {
+			if off(n) {
+				g.Repeat = 0
+			} else if n.kind == kindNumber {
+				r.integer(n, key, &g.Repeat, 1, 1_000_000)
+			} else {
+				r.wrong(n, key, "off, or a number of identical calls in a row")
+			}
+		}},
+	})
+}
+
+// off reports whether a value switches something off: off, no or false, quoted
+// or not.
+func off(n *node) bool {
+	return n.kind == kindBool && !n.truth || n.kind == kindText && (n.text == "off" || n.text == "no" || n.text == "false")
+}
+
+func parseRate(n *node) (Rate, bool) {
+	if n.kind != kindText {
+		return Rate{}, false
+	}
+	calls, unit, ok := strings.Cut(n.text, "/")
+	count, err := strconv.Atoi(strings.TrimSpace(calls))
+	per := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}[strings.TrimSpace(unit)]
+	if !ok || err != nil || count < 1 || count > 1_000_000 || per == 0 {
+		return Rate{}, false
+	}
+	return Rate{Calls: count, Per: per}, true
+}
