@@ -15,7 +15,8 @@ import (
 // Unlike encoding/json it writes raw parts (json.RawMessage, jsontext.Value)
 // byte for byte, with their white space, escapes and numbers, and it leaves
 // <, > and & alone. A raw part must hold one valid JSON value: it is not looked
-// at again; an empty one is written as null. Members come in the order of the
+// at again; an empty one is written as null. A nil list or map is written as an
+// empty one, since none of the contract's lists may be null. Members come in the order of the
 // type's fields, those of maps sorted by name, so that equal messages have equal
 // bytes. Invalid UTF-8 in a string becomes U+FFFD.
 //
@@ -79,9 +80,6 @@ func (p *plan) append(dst []byte, v reflect.Value) ([]byte, error) {
 }
 
 func (p *plan) appendSlice(dst []byte, v reflect.Value) ([]byte, error) {
-	if v.IsNil() {
-		return append(dst, "null"...), nil
-	}
 	n := v.Len()
 	if p.elem.shape == shapeRaw { // definitions: make room once
 		size := 2 + n
@@ -104,9 +102,6 @@ func (p *plan) appendSlice(dst []byte, v reflect.Value) ([]byte, error) {
 }
 
 func (p *plan) appendMap(dst []byte, v reflect.Value) ([]byte, error) {
-	if v.IsNil() {
-		return append(dst, "null"...), nil
-	}
 	keys := v.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int {
 		switch {
@@ -137,7 +132,7 @@ func (p *plan) appendStruct(dst []byte, v reflect.Value) ([]byte, error) {
 	for i := range p.fields {
 		f := &p.fields[i]
 		fv := fieldOf(v, f.index)
-		if f.omitEmpty && isEmpty(f.plan.shape, fv) {
+		if f.omitEmpty && isEmpty(f.plan.shape, fv) || f.omitZero && fv.IsZero() {
 			continue
 		}
 		if !first {

@@ -52,16 +52,17 @@ func TestEncodeAgreesWithEncodingJSONOnEverythingElse(t *testing.T) {
 		Bytes   []byte             `json:"bytes,omitempty"`
 		Pointer *[]string          `json:"pointer,omitempty"`
 		Lists   [][]map[string]int `json:"lists,omitempty"`
+		Zero    []int              `json:"zero,omitzero"`
 		hidden  int
 		Skipped int `json:"-"`
 	}
 	one := int64(-9007199254740993)
 	values := []outer{
-		{Number: "0"},
+		{Number: "0", List: []string{}},
 		{inner: inner{A: &one, B: 7}, P: &inner{}, S: "é\n\"\\\x01", Bool: true, List: []string{}, Empty: []string{},
 			Map: map[string]inner{"b": {}, "a": {A: &one}}, Any: map[string]any{"x": []any{1, "y", nil, true}},
 			Number: "12345678901234567890", Float: 1.5, Bytes: []byte("abc"), Pointer: &[]string{}, hidden: 1, Skipped: 1,
-			Lists: [][]map[string]int{{{"z": 1}, nil}, nil}},
+			Lists: [][]map[string]int{{{"z": 1}, {}}, {}}, Zero: []int{}},
 	}
 	for _, v := range values {
 		var want bytes.Buffer
@@ -76,6 +77,36 @@ func TestEncodeAgreesWithEncodingJSONOnEverythingElse(t *testing.T) {
 		}
 		if diff := cmp.Diff(strings.TrimSpace(want.String()), string(got)); diff != "" {
 			t.Error(diff)
+		}
+	}
+}
+
+func TestEncodeWritesListsThatAreNilAsEmpty(t *testing.T) {
+	got, err := Encode(StopReply{Stopped: []Stopped{{CallID: "c1"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"stopped":[{"call_id":"c1","interrupted":[],"in_flight":[]}]}`; string(got) != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, err = Encode(PreflightReply{}); err != nil || string(got) != `{"tools":{}}` {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+func TestNoToolsetsAtAllIsNotTheSameAsAllOfThem(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"tools":[],"enabled_toolsets":[]}`:   `{"tools":[],"enabled_toolsets":[]}`,
+		`{"tools":[],"enabled_toolsets":null}`: `{"tools":[]}`,
+		`{"tools":[]}`:                         `{"tools":[]}`,
+	} {
+		var m AssembleRequest
+		if err := Decode([]byte(text), &m); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Encode(&m)
+		if err != nil || string(got) != want {
+			t.Errorf("%s became %s (%v), want %s", text, got, err, want)
 		}
 	}
 }

@@ -38,6 +38,7 @@ type planField struct {
 	quoted    string // `"name":`
 	index     []int  // path through embedded structs
 	omitEmpty bool
+	omitZero  bool
 	plan      *plan
 }
 
@@ -135,6 +136,7 @@ func (p *plan) addFields(t reflect.Type, prefix []int, building map[reflect.Type
 			quoted:    string(appendString(nil, name)) + ":",
 			index:     index,
 			omitEmpty: strings.Contains(options, "omitempty"),
+			omitZero:  strings.Contains(options, "omitzero"),
 			plan:      buildPlan(f.Type, building),
 		}
 		at := -1
