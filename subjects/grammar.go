@@ -64,10 +64,10 @@ const (
 type Space struct{ prefix string }
 
 // NewSpace returns the Space of a prefix: one or more dot-separated tokens of
-// [A-Za-z0-9_-], none starting with "$" and not a reserved root; "" means
-// DefaultPrefix.
+// [A-Za-z0-9_-], 128 bytes in all, that does not begin where replies go; ""
+// means DefaultPrefix. Two Spaces of one prefix are equal.
 func NewSpace(prefix string) (Space, error) {
-	if prefix == "" {
+	if prefix == "" || prefix == DefaultPrefix {
 		return Space{}, nil
 	}
 	if len(prefix) > 128 {
@@ -78,7 +78,7 @@ func NewSpace(prefix string) (Space, error) {
 			return Space{}, fmt.Errorf("subject prefix %q: token %q must be 1 to 64 characters of A-Z a-z 0-9 _ -", prefix, t)
 		}
 	}
-	if strings.HasPrefix(prefix, "_INBOX") || strings.HasPrefix(prefix, "_R_") {
+	if root, _, _ := strings.Cut(prefix, "."); root == "_INBOX" || root == "_R_" {
 		return Space{}, fmt.Errorf("subject prefix %q is reserved for replies", prefix)
 	}
 	return Space{prefix: prefix}, nil
@@ -92,9 +92,9 @@ func (s Space) Prefix() string {
 	return s.prefix
 }
 
-// Session builds the subject of a verb for one session. The tokens must be
-// valid (CheckToken); it panics on none, since an invalid token only yields a
-// subject that nobody is subscribed to.
+// Session builds the subject of a verb for one session. Like every builder it
+// takes tokens as they are: check them before (CheckToken), or give "*" for a
+// subject to subscribe to.
 func (s Space) Session(tenant, session string, v Verb) string {
 	return s.Prefix() + "." + tenant + "." + session + "." + string(v)
 }
@@ -150,13 +150,25 @@ func (s Space) Portal(tenant, user string) string {
 	return s.Prefix() + "." + tenant + "." + areaPortal + "." + user
 }
 
+// Areas of tenant-wide subjects.
+const (
+	AreaExecRun            = "exec.run"
+	AreaExecCancel         = "exec.cancel"
+	AreaHooksRun           = "hooks.run"
+	AreaApprovalsRequested = "approvals.requested"
+	AreaApprovalsSettled   = "approvals.settled"
+	AreaApprovalsList      = "approvals.list"
+	AreaApprovalsDecide    = "approvals.decide"
+	AreaPortal             = "portal"
+)
+
 // Address is a parsed subject of a session or of a tenant.
 type Address struct {
 	Tenant  string
 	Session string // "" for tenant-wide subjects
 	Verb    Verb   // of a session's subject, else ""
 	CallID  string // of a result
-	Area    string // "exec.run", "exec.cancel", "hooks.run", "approvals.list", … for tenant-wide subjects
+	Area    string // of a tenant-wide subject, one of the Area constants, else ""
 	Name    string // toolset (decoded), hook, approver or user of a tenant-wide subject
 }
 
@@ -166,8 +178,12 @@ type Address struct {
 var ErrForeign = errors.New("subject is none of the contract's")
 
 // Parse takes a subject apart. It returns ErrForeign for subjects outside the
-// grammar, and the Address together with an *ErrToken when the shape is right
-// but a token is not: such a request is answered with BAD_REQUEST.
+// grammar and for those of the worker's own streams, and the Address together
+// with an *ErrToken when the shape is right but a token is not: such a request
+// is answered with BAD_REQUEST.
+//
+// A subject whose second token starts with "_" is never a session's, whatever
+// its last token says: its Address has an Area, or it is foreign.
 func (s Space) Parse(subject string) (Address, error) {
 	rest, ok := strings.CutPrefix(subject, s.Prefix()+".")
 	if !ok {
@@ -179,6 +195,10 @@ func (s Space) Parse(subject string) (Address, error) {
 	}
 	second, tail, ok := strings.Cut(rest, ".")
 	if !ok {
+		return Address{}, ErrForeign
+	}
+	switch tenant {
+	case areaCalls, areaWake, areaDecisions, areaAudit, areaDead:
 		return Address{}, ErrForeign
 	}
 	a := Address{Tenant: tenant}
@@ -212,18 +232,18 @@ func parseTenantWide(a Address, area, tail string) (Address, error) {
 	kind := ""
 	switch area {
 	case areaPortal:
-		a.Area, a.Name, kind = "portal", tail, "user"
+		a.Area, a.Name, kind = AreaPortal, tail, "user"
 	case areaExec, areaHooks, areaApprovals:
 		verb, name, named := strings.Cut(tail, ".")
 		a.Area, a.Name = strings.TrimPrefix(area, "_")+"."+verb, name
 		switch a.Area {
-		case "exec.run", "exec.cancel":
+		case AreaExecRun, AreaExecCancel:
 			kind = "toolset"
-		case "hooks.run":
+		case AreaHooksRun:
 			kind = "hook"
-		case "approvals.list", "approvals.decide":
+		case AreaApprovalsList, AreaApprovalsDecide:
 			kind = "approver"
-		case "approvals.requested", "approvals.settled":
+		case AreaApprovalsRequested, AreaApprovalsSettled:
 			if named {
 				return Address{}, ErrForeign
 			}

@@ -51,7 +51,9 @@ const (
 func ReplyPrefixes() []string { return []string{"_INBOX.", "_R_."} }
 
 // ReplyAllowed reports whether a reply subject begins with one of the prefixes
-// and is a plain subject (no wildcard, no empty token).
+// and is a plain subject: no wildcard, no empty token, no white space or control
+// character. A prefix should end with a dot: without it, it also allows every
+// token that merely begins so.
 func ReplyAllowed(reply string, prefixes []string) bool {
 	ok := false
 	for _, p := range prefixes {
@@ -60,8 +62,13 @@ func ReplyAllowed(reply string, prefixes []string) bool {
 			break
 		}
 	}
-	if !ok || strings.HasSuffix(reply, ".") || strings.Contains(reply, "..") {
+	if !ok || strings.HasPrefix(reply, ".") || strings.HasSuffix(reply, ".") || strings.Contains(reply, "..") {
 		return false
 	}
-	return !strings.ContainsAny(reply, "*> \t\r\n")
+	for i := range len(reply) {
+		if c := reply[i]; c <= ' ' || c == 0x7f || c == '*' || c == '>' {
+			return false
+		}
+	}
+	return true
 }

@@ -9,14 +9,23 @@ import (
 // characters.
 const MaxToken = 64
 
+// MaxToolset is the longest name of a toolset in bytes; as a token of a subject
+// or a key it may take three times as many.
+const MaxToolset = 256
+
 // ErrToken says which token of a subject or message breaks the grammar
-// [A-Za-z0-9_-]{1,64}. Its wire code is BAD_REQUEST.
+// [A-Za-z0-9_-]{1,64}, or that of an encoded toolset name. Its wire code is
+// BAD_REQUEST.
 type ErrToken struct {
-	Kind  string // "tenant", "session", "user", "call id", "approver", …
-	Value string // the offending value, cut to MaxToken characters
+	Kind    string // "tenant", "session", "user", "call id", "approver", "toolset", …
+	Value   string // the offending value, cut to MaxToken characters
+	Problem string // what is wrong with a toolset; else "", the grammar says it
 }
 
 func (e *ErrToken) Error() string {
+	if e.Problem != "" {
+		return fmt.Sprintf("%s %q: %s", e.Kind, e.Value, e.Problem)
+	}
 	if e.Value == "" {
 		return e.Kind + " is empty: 1 to 64 characters of A-Z a-z 0-9 _ - are expected"
 	}
@@ -48,11 +57,30 @@ func CheckToken(kind, s string) error {
 	if ValidToken(s) && !((kind == "tenant" || kind == "session") && s[0] == '_') {
 		return nil
 	}
-	shown := strings.ToValidUTF8(s, "�")
-	if r := []rune(shown); len(r) > MaxToken {
-		shown = string(r[:MaxToken])
+	return &ErrToken{Kind: kind, Value: shown(s)}
+}
+
+func shown(s string) string {
+	if len(s) > 4*MaxToken { // before the copies below
+		s = s[:4*MaxToken]
 	}
-	return &ErrToken{Kind: kind, Value: shown}
+	s = strings.ToValidUTF8(s, "�")
+	if r := []rune(s); len(r) > MaxToken {
+		s = string(r[:MaxToken])
+	}
+	return s
+}
+
+// CheckToolset returns an *ErrToken when name can not be that of a toolset: it
+// is empty or longer than MaxToolset bytes. Any other text is one.
+func CheckToolset(name string) error {
+	if name == "" {
+		return &ErrToken{Kind: "toolset", Problem: "the name is empty"}
+	}
+	if len(name) > MaxToolset {
+		return &ErrToken{Kind: "toolset", Value: shown(name), Problem: fmt.Sprintf("the name has %d bytes; at most %d are allowed", len(name), MaxToolset)}
+	}
+	return nil
 }
 
 const upperHex = "0123456789ABCDEF"
@@ -86,22 +114,14 @@ func EncodeToolset(name string) string {
 }
 
 // DecodeToolset is the inverse of EncodeToolset. It accepts only what
-// EncodeToolset produces (upper-case hex, no needless escapes), so that a name
-// has exactly one spelling on the bus.
+// EncodeToolset makes of a valid name (upper-case hex, no needless escapes), so
+// that a name has exactly one spelling on the bus. Its errors are *ErrToken.
 func DecodeToolset(token string) (string, error) {
-	if token == "" {
-		return "", &ErrToken{Kind: "toolset"}
-	}
-	if !strings.Contains(token, "=") {
-		for i := range len(token) {
-			if !safeByte(token[i]) {
-				return "", fmt.Errorf("toolset token %q: byte %d is neither in [A-Za-z0-9_-] nor an =XX escape", token, i)
-			}
-		}
-		return token, nil
+	bad := func(at int, what string) error {
+		return &ErrToken{Kind: "toolset", Value: shown(token), Problem: fmt.Sprintf("byte %d %s", at, what)}
 	}
 	var b strings.Builder
-	b.Grow(len(token))
+	b.Grow(min(len(token), MaxToolset))
 	for i := 0; i < len(token); i++ {
 		c := token[i]
 		if safeByte(c) {
@@ -109,18 +129,22 @@ func DecodeToolset(token string) (string, error) {
 			continue
 		}
 		if c != '=' || i+2 >= len(token) {
-			return "", fmt.Errorf("toolset token %q: byte %d is neither in [A-Za-z0-9_-] nor an =XX escape", token, i)
+			return "", bad(i, "is neither of A-Z a-z 0-9 _ - nor the start of an =XX escape")
 		}
 		hi, lo := strings.IndexByte(upperHex, token[i+1]), strings.IndexByte(upperHex, token[i+2])
 		if hi < 0 || lo < 0 {
-			return "", fmt.Errorf("toolset token %q: %q at byte %d is not an =XX escape with upper-case hex", token, token[i:i+3], i)
+			return "", bad(i, "starts no =XX escape with upper-case hex")
 		}
 		d := byte(hi<<4 | lo)
 		if safeByte(d) {
-			return "", fmt.Errorf("toolset token %q: %q at byte %d escapes a byte that needs none", token, token[i:i+3], i)
+			return "", bad(i, "escapes a character that needs none")
 		}
 		b.WriteByte(d)
 		i += 2
 	}
-	return b.String(), nil
+	name := b.String()
+	if err := CheckToolset(name); err != nil {
+		return "", err
+	}
+	return name, nil
 }
