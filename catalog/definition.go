@@ -51,6 +51,7 @@ type Definition struct {
 
 	own   []span // parts of Raw that are Toolbridge's own fields, in order
 	chars int    // characters of the visible definition as compact JSON
+	whole string // the description as it came when Description had to be cut
 	// hashed is the schema as it came when Parameters had to be replaced.
 	hashed jsontext.Value
 }

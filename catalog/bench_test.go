@@ -1,0 +1,56 @@
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// benchTools is a JSON array of n definitions of about 1 KB each from 20 servers,
+// in the shape of real MCP tools: nested schemas, descriptions of a few sentences.
+func benchTools(n int) []byte {
+	verbs := []string{"create", "list", "update", "delete", "archive", "export", "approve", "reject", "clone", "merge"}
+	nouns := []string{"issue", "order", "invoice", "shipment", "customer", "branch", "release", "ticket", "document", "calendar"}
+	var b strings.Builder
+	b.WriteString("[")
+	for i := range n {
+		if i > 0 {
+			b.WriteString(",\n")
+		}
+		server := fmt.Sprintf("server%02d", i%20)
+		verb, noun := verbs[i/20%10], nouns[(i/200+i)%10]
+		fmt.Fprintf(&b, `{"type": "function", "function": {"name": "mcp__%s__%s_%s_%d", "description": "%s a %s in %s. Works across workspaces and returns a paginated result; see \"limits\" for what a caller may ask for.\nAnswers in café time.", "parameters": {"type": "object", "properties": {`,
+			server, verb, noun, i, strings.ToUpper(verb[:1])+verb[1:], noun, server)
+		for j, p := range []string{noun + "_id", "workspace", "dry_run", "page_token", "fields"} {
+			if j > 0 {
+				b.WriteString(", ")
+			}
+			fmt.Fprintf(&b, `"%s": {"type": ["string", "null"], "description": "The %s to be used for this %s, as given by the server", "enum": ["a", "b", 12.50]}`, p, p, noun)
+		}
+		fmt.Fprintf(&b, `}, "required": ["%s_id"]}}, "toolset": "mcp-%s"}`, noun, server)
+	}
+	b.WriteString("]")
+	return []byte(b.String())
+}
+
+func BenchmarkJSONValid500(b *testing.B) {
+	raw := benchTools(500)
+	b.SetBytes(int64(len(raw)))
+	for b.Loop() {
+		if !json.Valid(raw) {
+			b.Fatal("not valid")
+		}
+	}
+}
+
+func BenchmarkDecode500(b *testing.B) {
+	raw := benchTools(500)
+	b.SetBytes(int64(len(raw)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if d, _, err := Decode(raw, Limits{}); err != nil || len(d) != 500 {
+			b.Fatal(len(d), err)
+		}
+	}
+}
