@@ -166,7 +166,7 @@ func advice(err error) string {
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount), errors.Is(err, nats.ErrNoResponders):
 		return " (is JetStream enabled on the server and for this account?)"
-	case errors.As(err, &api) && (api.ErrorCode == 10047 || api.ErrorCode == 10023 || api.ErrorCode == 10028):
+	case errors.As(err, &api) && (api.ErrorCode == errCodeNoRoom || api.ErrorCode == 10023 || api.ErrorCode == 10028):
 		return " (the server has not the room asked for: raise its max_file_store or the account's limit, or configure smaller stores)"
 	}
 	return ""
@@ -178,3 +178,16 @@ func advice(err error) string {
 func (s *State) GetFresh(ctx context.Context, bucket, key string) (value []byte, revision uint64, err error) {
 	return getFresh(ctx, s.nc, bucket, key)
 }
+
+// Full reports whether an error says that a stream took no more.
+func Full(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.ErrorCode == errCodeStoreFailed || api.ErrorCode == errCodeNoRoom)
+}
+
+// Codes of the server's API: a stream that discards new messages is full, and
+// the server is out of storage.
+const (
+	errCodeStoreFailed jetstream.ErrorCode = 10077
+	errCodeNoRoom      jetstream.ErrorCode = 10047
+)

@@ -1,0 +1,39 @@
+package approval
+
+import (
+	"regexp"
+	"testing"
+)
+
+func TestTheStrictestOfRuleGrantAndDefaultWins(t *testing.T) {
+	yes := true
+	rules := []Rule{
+		{Match: "mcp__bank__pay*", Action: Ask},
+		{Toolset: "mcp-files", ReadOnly: &yes, Action: Allow},
+		{Toolset: "mcp-files", Arguments: regexp.MustCompile(`"/etc/`), Action: Deny},
+	}
+	for _, c := range []struct {
+		name   string
+		policy Policy
+		in     Request
+		want   Decision
+	}{
+		{"outside dev a tool is asked for", Policy{}, Request{Tool: "x"}, Decision{Ask, "default"}},
+		{"a trusted read-only tool is not", Policy{}, Request{Tool: "x", ReadOnly: true}, Decision{Allow, "default"}},
+		{"in dev everything is allowed", Policy{Dev: true}, Request{Tool: "x"}, Decision{Allow, "default"}},
+		{"a configured default counts for read-only tools too", Policy{Default: Deny}, Request{Tool: "x", ReadOnly: true}, Decision{Deny, "default"}},
+		{"auto replaces the default", Policy{Default: Deny}, Request{Tool: "x", Grant: "auto"}, Decision{Allow, "grant"}},
+		{"auto does not lift a rule", Policy{Rules: rules}, Request{Tool: "mcp__bank__pay_bill", Grant: "auto"}, Decision{Ask, "rule 1 (mcp__bank__pay*)"}},
+		{"a grant makes stricter than a rule", Policy{Rules: rules}, Request{Tool: "mcp__files__read", Toolset: "mcp-files", ReadOnly: true, Grant: "ask"}, Decision{Ask, "grant"}},
+		{"the first match decides", Policy{Rules: rules}, Request{Tool: "mcp__files__read", Toolset: "mcp-files", ReadOnly: true, Arguments: []byte(`{"p":"/etc/x"}`)}, Decision{Allow, "rule 2 (toolset mcp-files)"}},
+		{"arguments narrow a rule", Policy{Rules: rules, Dev: true}, Request{Tool: "mcp__files__write", Toolset: "mcp-files", Arguments: []byte(`{"p":"/etc/x"}`)}, Decision{Deny, "rule 3 (toolset mcp-files)"}},
+		{"other arguments fall through", Policy{Rules: rules, Dev: true}, Request{Tool: "mcp__files__write", Toolset: "mcp-files", Arguments: []byte(`{"p":"/tmp/x"}`)}, Decision{Allow, "default"}},
+		{"unknown arguments count against", Policy{Rules: rules, Dev: true}, Request{Tool: "mcp__files__write", Toolset: "mcp-files"}, Decision{Deny, "rule 3 (toolset mcp-files)"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := c.policy.Decide(c.in); got != c.want {
+				t.Errorf("Decide = %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
