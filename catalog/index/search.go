@@ -1,0 +1,263 @@
+package index
+
+import (
+	"math"
+	"strings"
+	"unicode"
+)
+
+// search is the scratch of one search. Its buffers are used again.
+type search struct {
+	index    *Index
+	postings *postings
+	options  Options
+	query    string
+
+	ascii asciiScanner
+	words scanner
+
+	slots    []slot
+	parts    []int // slots of the compound units' parts
+	units    []unit
+	opened   []unit
+	sequence []int // Reference: the query's words as units, with repetitions
+
+	extraFrequencies []uint16 // document by slot
+	extraLengths     []uint32
+	extraNameWords   []uint8
+
+	documents     int // with the extra ones
+	totalLength   uint64
+	averageLength float64
+	mass          float64 // idf of all units but stop words
+	gate          int     // unit that a match must hold; -1 if there is none
+	floor         int     // number of units that a match must hold
+
+	exact       []uint32
+	frequencies []uint16 // unit -> frequency in the document looked at
+	rarest      []int    // units but stop words, fewest holders first
+	rest        []float64
+	top         top
+	near        top
+}
+
+// Search ranks the documents for one query.
+func (x *Index) Search(query string, o Options) Result {
+	if o.Limit <= 0 || len(x.docs)+len(o.Extra) == 0 {
+		return Result{}
+	}
+	s, _ := x.scratch.Get().(*search)
+	if s == nil {
+		s = &search{}
+	}
+	result := s.run(x, query, o)
+	s.release()
+	x.scratch.Put(s)
+	return result
+}
+
+// release drops what belongs to others.
+func (s *search) release() {
+	s.index, s.postings, s.options, s.query = nil, nil, Options{}, ""
+	s.ascii.text, s.ascii.raw = "", ""
+	s.words.reset("")
+	s.words.raw, s.words.onePart = "", word{}
+	clear(s.slots[:cap(s.slots)])
+	clear(s.units[:cap(s.units)])
+	clear(s.opened[:cap(s.opened)])
+}
+
+func (s *search) run(x *Index, query string, o Options) Result {
+	o.Limit = min(o.Limit, len(x.docs)+len(o.Extra))
+	s.index, s.options, s.query = x, o, cutQuery(query)
+	s.postings = x.analysed(o.Ranking)
+	s.slots, s.parts, s.units, s.sequence = s.slots[:0], s.parts[:0], s.units[:0], s.sequence[:0]
+	s.documents, s.totalLength = len(x.docs)+len(o.Extra), s.postings.total
+	if o.Ranking == Reference {
+		s.readReference()
+		if len(s.units) == 0 {
+			return Result{}
+		}
+	} else {
+		s.readStandard()
+	}
+	s.readExtra()
+	s.resolve()
+	s.weigh()
+	s.top.begin(o.Limit)
+	s.findExact()
+	s.match()
+	result := Result{Matches: s.top.hits()}
+	if o.NearMatches && len(result.Matches) < o.Limit {
+		s.findNear(o.Limit - len(result.Matches))
+		result.Near = s.near.hits()
+		result.UnmatchedTerms = s.unmatched()
+	}
+	return result
+}
+
+// weigh sets the statistics of the search: the weight of each unit, the gate,
+// the floor.
+func (s *search) weigh() {
+	s.averageLength = max(1, float64(s.totalLength)/float64(s.documents))
+	s.gate, s.mass = -1, 0
+	held := 0
+	for i := range s.units {
+		u := &s.units[i]
+		u.idf = idf(s.documents, u.holders)
+		if u.stop {
+			continue
+		}
+		s.mass += u.idf
+		if u.holders > 0 {
+			held++
+		}
+		if s.gate < 0 || u.holders < s.units[s.gate].holders {
+			s.gate = i
+		}
+	}
+	s.floor = 1
+	if held >= floorFrom {
+		s.floor = (held + 1) / 2
+	}
+}
+
+// floorFrom is the number of known words from which on a match must hold half of
+// them.
+const floorFrom = 4
+
+// idf is the weight of a word that holders of so many documents hold.
+func idf(documents, holders int) float64 {
+	return math.Log(1 + (float64(documents-holders)+0.5)/(float64(holders)+0.5))
+}
+
+// findExact admits the documents whose name is the query.
+func (s *search) findExact() {
+	name := strings.TrimFunc(s.query, isMargin)
+	x := s.index
+	s.exact = x.names.find(x.docs, name, s.options.Limit, s.exact[:0])
+	for i := range s.options.Extra {
+		if len(s.exact) < s.options.Limit && foldedEqual(s.options.Extra[i].Name, name) {
+			s.exact = append(s.exact, uint32(len(x.docs)+i))
+		}
+	}
+	for _, doc := range s.exact {
+		s.top.offer(candidate{doc: doc, score: math.Inf(1)})
+	}
+}
+
+// isMargin tells what is trimmed from a query: white space, and the separator
+// characters that count as such elsewhere.
+func isMargin(r rune) bool { return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f }
+
+// isExact tells whether a document was admitted for its name.
+func (s *search) isExact(doc uint32) bool {
+	for _, exact := range s.exact {
+		if exact == doc {
+			return true
+		}
+	}
+	return false
+}
+
+// match admits the documents that hold the gate's word and reach the floor.
+func (s *search) match() {
+	if s.gate < 0 || s.units[s.gate].holders == 0 || len(s.exact) == s.options.Limit {
+		return
+	}
+	s.frequencies = append(s.frequencies[:0], make([]uint16, len(s.units))...)
+	for i := range s.units {
+		s.units[i].at = 0
+	}
+	gate := &s.units[s.gate]
+	for at, doc := range gate.docs {
+		held := 0
+		for i := range s.units {
+			u := &s.units[i]
+			f := uint16(0)
+			if i == s.gate {
+				f = gate.frequencies[at]
+			} else if u.at = seek(u.docs, u.at, doc); u.at < len(u.docs) && u.docs[u.at] == doc {
+				f = u.frequencies[u.at]
+			}
+			s.frequencies[i] = f
+			if f != 0 && !u.stop {
+				held++
+			}
+		}
+		if held >= s.floor {
+			s.admit(doc)
+		}
+	}
+	for i := range s.options.Extra {
+		if doc := uint32(len(s.index.docs) + i); s.look(doc) && s.frequencies[s.gate] != 0 && s.held() >= s.floor {
+			s.admit(doc)
+		}
+	}
+}
+
+// admit offers the document looked at as a match.
+func (s *search) admit(doc uint32) {
+	if len(s.exact) > 0 && s.isExact(doc) {
+		return
+	}
+	s.top.offer(candidate{doc: doc, score: s.score(doc)})
+}
+
+// look sets frequencies to those of a document. It tells whether there are any.
+func (s *search) look(doc uint32) bool {
+	s.frequencies = s.frequencies[:0]
+	any := uint16(0)
+	for i := range s.units {
+		f := uint16(0)
+		if extra := int(doc) - len(s.index.docs); extra >= 0 {
+			f = s.extraFrequency(&s.units[i], extra)
+		} else if at := seek(s.units[i].docs, 0, doc); at < len(s.units[i].docs) && s.units[i].docs[at] == doc {
+			f = s.units[i].frequencies[at]
+		}
+		s.frequencies = append(s.frequencies, f)
+		any |= f
+	}
+	return any != 0
+}
+
+// held counts the units, but stop words, that the document looked at holds.
+func (s *search) held() int {
+	n := 0
+	for i, f := range s.frequencies {
+		if f != 0 && !s.units[i].stop {
+			n++
+		}
+	}
+	return n
+}
+
+// length is a document's number of words.
+func (s *search) length(doc uint32) uint32 {
+	if extra := int(doc) - len(s.index.docs); extra >= 0 {
+		return s.extraLengths[extra]
+	}
+	return s.postings.lengths[doc]
+}
+
+// seek gives the first place from `from` on whose document is at least doc. It
+// gallops, which costs little when the place is near.
+func seek(docs []uint32, from int, doc uint32) int {
+	if from >= len(docs) || docs[from] >= doc {
+		return from
+	}
+	step := 1
+	for from+step < len(docs) && docs[from+step] < doc {
+		from += step
+		step *= 2
+	}
+	low, high := from+1, min(from+step, len(docs))
+	for low < high {
+		if middle := int(uint(low+high) / 2); docs[middle] < doc {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
