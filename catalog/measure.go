@@ -1,5 +1,7 @@
 package catalog
 
+import "unicode/utf8"
+
 // measure walks a part of a JSON text that begins outside a string and returns
 // its length in characters when it is written compactly, with as few escapes as
 // JSON allows, and how deeply objects and arrays nest in it. It does not check
@@ -98,3 +100,6 @@ func hex4(b []byte) (rune, bool) {
 // tokens is the estimate of how many tokens a text of that many characters
 // takes: a quarter of them, rounded up.
 func tokens(chars int) int { return (chars + 3) / 4 }
+
+// textTokens is the estimate for a text.
+func textTokens(s string) int { return tokens(utf8.RuneCountInString(s)) }

@@ -14,14 +14,16 @@ func space(r rune) bool {
 }
 
 // unprintable reports whether r must not reach a prompt: control characters, the
-// marks that turn the direction of text, byte order marks and the invisible tag
-// characters. White space is not meant.
+// marks that turn the direction of text, byte order marks, the invisible tag
+// characters and letters that look like a blank. White space is not meant.
 func unprintable(r rune) bool {
 	switch {
 	case r < 0x20 || r >= 0x7f && r < 0xa0:
 		return true
-	case r < 0x200e:
-		return false
+	case r < 0x115f:
+		return r == 0xad
+	case r == 0x115f || r == 0x1160 || r == 0x180e || r == 0x2800 || r == 0x3164 || r == 0xffa0:
+		return true
 	case r == 0x200e || r == 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2060 && r <= 0x2069,
 		r == 0xfeff, r >= 0xfff9 && r <= 0xfffb, r >= 0xe0000 && r <= 0xe007f:
 		return true
@@ -104,3 +106,6 @@ func trim(s string) string { return strings.TrimFunc(s, space) }
 
 // quoteShort quotes outside text for a message: one line, at most 64 characters.
 func quoteShort(s string) string { return strconv.Quote(oneLine(s, 64)) }
+
+// isWord reports whether r is a letter or digit of any script.
+func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
