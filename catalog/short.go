@@ -7,8 +7,6 @@ import (
 
 // ShortDescriptionChars is the length of a description in the listing, without
 // the ellipsis that shows a cut.
-const recordDescriptionChars = 500
-
 const ShortDescriptionChars = 60
 
 // ShortDescription is a description as the listing shows it: its first sentence

@@ -1,0 +1,155 @@
+package catalog
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"toolbridge/catalog/index"
+	"toolbridge/subjects"
+)
+
+// maxQueryChars bounds one query.
+const maxQueryChars = 4000
+
+// searchUsage is the valid shape of tool_search's arguments.
+const searchUsage = `{"queries": ["what you want to do"]} with 1 to 7 queries`
+
+// SearchArguments are the arguments of tool_search, within their bounds.
+type SearchArguments struct {
+	Queries []string // 1 to MaxQueries, trimmed, none blank
+	Limit   int      // 1 to Config.MaxSearchLimit
+}
+
+// ParseSearchArguments reads what a model sent: an object with "queries", a list
+// or one string, and "limit"; or a string that holds such an object. Blank
+// queries are dropped and repeats stay. A limit that can not be read is the
+// default, others are cut to a whole number and clamped. The refusal's code is
+// INVALID_ARGUMENTS.
+func ParseSearchArguments(args []byte, c Config) (SearchArguments, *subjects.SlotError) {
+	c = c.effective()
+	a := SearchArguments{Limit: c.SearchDefaultLimit}
+	list, refusal := modelArguments(args, searchUsage)
+	if refusal != nil {
+		return a, refusal
+	}
+	var queries jsontext.Value
+	for _, m := range list {
+		switch m.name {
+		case "queries":
+			queries = m.value
+		case "limit":
+			if n, ok := wholeNumber(m.value); ok {
+				a.Limit = min(max(n, 1), c.MaxSearchLimit)
+			}
+		}
+	}
+	var items []jsontext.Value
+	switch queries.Kind() {
+	case '[':
+		items = elements(queries)
+	case '"':
+		items = []jsontext.Value{queries}
+	default:
+		return a, refused("%s needs \"queries\": a list of texts; send %s", ToolSearch, searchUsage)
+	}
+	for i, item := range items {
+		q, ok := textOf(item)
+		switch {
+		case !ok:
+			return a, refused("queries[%d] is not a text; send %s", i, searchUsage)
+		case longer(q, maxQueryChars):
+			return a, refused("queries[%d] has more than %d characters; say in a few words what you want to do", i, maxQueryChars)
+		case q != "":
+			a.Queries = append(a.Queries, q)
+		}
+	}
+	switch n := len(a.Queries); {
+	case n == 0:
+		return a, refused("\"queries\" holds no query that is not blank; send %s", searchUsage)
+	case n > MaxQueries:
+		return a, refused("%d queries were sent, at most %d are answered at once; send the most important %d, the others in a further call", n, MaxQueries, MaxQueries)
+	}
+	return a, nil
+}
+
+// Remote is a tool behind the hosted gateway that takes part in one search.
+type Remote struct {
+	Document    index.Document // what is ranked; Name is the tool's name
+	SourceName  string         // the connector as it is spelled
+	Description string
+	Required    []string
+}
+
+// SearchOptions are what a search gets from outside the catalog.
+type SearchOptions struct {
+	// Remote are further tools to rank with the local ones, by query: Remote[i]
+	// belongs to Queries[i]. It may be shorter.
+	Remote [][]Remote
+	// Connectors is the answer's "connectors" member as JSON, where something has
+	// to be said about the gateway; nil leaves it out.
+	Connectors jsontext.Value
+}
+
+// Search answers tool_search: the payload, and whether it is an error that the
+// model caused. See Find for the payload.
+func (c *Catalog) Search(args []byte, o SearchOptions) (payload []byte, isError bool) {
+	a, refusal := ParseSearchArguments(args, c.config)
+	if refusal != nil {
+		return errorPayload(refusal.Code, refusal.Message), true
+	}
+	return c.Find(a, o), false
+}
+
+// Find answers a search as JSON:
+//
+//	{"queries": […], "total_available": n,
+//	 "results": [{"query", "matches": [names], "near_matches"?: [names],
+//	   "unmatched_terms"?: [words], "available_sources"?: [{"name","tool_count","unavailable"?}], "hint"?}],
+//	 "tools": {name: {"source","source_name","description","required"}}, "connectors"?: {…}}
+//
+// Near matches and matches of a query together are at most Limit, and both stand
+// in "tools", in the order in which they are first named. A query without matches
+// gets the sources there are and a hint. Under the reference ranking there are no
+// near matches and unmatched terms.
+func (c *Catalog) Find(a SearchArguments, o SearchOptions) []byte {
+	w := searchWriter{c: c, records: make([]byte, 0, 512*len(a.Queries)), named: map[string]struct{}{}}
+	b := append(make([]byte, 0, 1024*len(a.Queries)), `{"queries":`...)
+	b = appendStrings(b, a.Queries)
+	results := append(make([]byte, 0, 512*len(a.Queries)), '[')
+	near := c.config.NearMatches != Off && c.config.Ranking == index.Standard
+	for i, q := range a.Queries {
+		if i > 0 {
+			results = append(results, ',')
+		}
+		var remote []Remote
+		if i < len(o.Remote) {
+			remote = o.Remote[i]
+		}
+		found := c.index().Search(q, index.Options{Limit: a.Limit, Ranking: c.config.Ranking, NearMatches: near, Extra: extra(remote)})
+		results = w.result(results, q, found, remote)
+	}
+	b = append(b, `,"total_available":`...)
+	b = fmt.Append(b, len(c.deferred)+w.remotes)
+	b = append(b, `,"results":`...)
+	b = append(b, results...)
+	b = append(b, `],"tools":{`...)
+	b = append(b, w.records...)
+	b = append(b, '}')
+	if len(o.Connectors) > 0 {
+		b = append(b, `,"connectors":`...)
+		b = append(b, o.Connectors...)
+	}
+	return append(b, '}')
+}
+
+func extra(remote []Remote) []index.Document {
+	if len(remote) == 0 {
+		return nil
+	}
+	docs := make([]index.Document, len(remote))
+	for i := range remote {
+		docs[i] = remote[i].Document
+	}
+	return docs
+}
