@@ -1,0 +1,156 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"toolbridge/subjects"
+)
+
+// deliver hands a reply to the request that waits for it. What is not a
+// worker's reply is dropped, and the request goes on waiting.
+func (c *Client) deliver(m *nats.Msg) {
+	if m.Header.Get(subjects.HeaderKind) != subjects.KindReply && !noResponders(m) {
+		return
+	}
+	token := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
+	c.mu.Lock()
+	to := c.waiting[token]
+	delete(c.waiting, token)
+	c.mu.Unlock()
+	if to != nil {
+		to <- m // buffered for the one message it gets
+	}
+}
+
+// noResponders recognises the server's own word that nobody is subscribed.
+func noResponders(m *nats.Msg) bool {
+	return len(m.Data) == 0 && m.Header.Get("Status") == "503"
+}
+
+// request sends a body and returns the reply's body.
+func (c *Client) request(ctx context.Context, subject string, body []byte, limit time.Duration) ([]byte, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("request to %s: %w", subject, err)
+	}
+	m := &nats.Msg{Subject: subject, Header: nats.Header{}}
+	if c.cfg.Inject != nil {
+		c.cfg.Inject(ctx, m.Header)
+	}
+	if until, ok := ctx.Deadline(); ok {
+		m.Header[subjects.HeaderDeadline] = []string{strconv.FormatInt(told(until).UnixMilli(), 10)}
+	}
+	m.Header[subjects.HeaderAcceptEncoding] = []string{subjects.EncodingZstd}
+	if err := c.fill(m, body); err != nil {
+		return nil, err
+	}
+
+	token := strconv.FormatUint(c.next.Add(1), 36)
+	m.Reply = c.inbox + "." + token
+	reply := make(chan *nats.Msg, 1)
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, ErrClosed
+	}
+	c.waiting[token] = reply
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		delete(c.waiting, token)
+		c.mu.Unlock()
+	}()
+
+	if err := c.nc.PublishMsg(m); err != nil {
+		return nil, fmt.Errorf("request to %s: %w", subject, err)
+	}
+	select {
+	case got := <-reply:
+		return c.read(subject, got)
+	case <-c.done:
+		return nil, ErrClosed
+	case <-ctx.Done():
+		return nil, c.overdue(ctx, subject)
+	}
+}
+
+// told is the deadline that the worker hears: a little before the context's, so
+// that its word on the deadline still arrives.
+func told(until time.Time) time.Time {
+	return until.Add(-min(50*time.Millisecond, time.Until(until)/10))
+}
+
+func (c *Client) overdue(ctx context.Context, subject string) error {
+	if last := c.nc.LastError(); last != nil && errors.Is(last, nats.ErrPermissionViolation) {
+		return fmt.Errorf("no reply on %s: %w (the server said: %w)", subject, ctx.Err(), last)
+	}
+	if !c.nc.IsConnected() {
+		return fmt.Errorf("no reply on %s: %w (not connected to %s)", subject, ctx.Err(), redact(c.cfg.URL))
+	}
+	return fmt.Errorf("no reply on %s: %w", subject, ctx.Err())
+}
+
+// read returns a reply's body, or the error that it carries.
+func (c *Client) read(subject string, m *nats.Msg) ([]byte, error) {
+	if noResponders(m) {
+		return nil, fmt.Errorf("no worker answers on %s: %w", subject, nats.ErrNoResponders)
+	}
+	body, err := unpack(m.Header.Get(subjects.HeaderContentEncoding), m.Data, c.cfg.MaxReply)
+	if err != nil {
+		return nil, fmt.Errorf("reply on %s: %w", subject, err)
+	}
+	code := m.Header.Get(subjects.HeaderErrorCode)
+	if code == "" && !looksLikeError(body) {
+		return body, nil
+	}
+	var failed subjects.ErrorReply
+	if err := subjects.Decode(body, &failed); err == nil && failed.Error != nil && failed.Error.Code != "" {
+		return nil, fmt.Errorf("request to %s: %w", subject, failed.Error)
+	}
+	if code == "" {
+		return body, nil
+	}
+	// micro's own errors have headers and no body.
+	return nil, fmt.Errorf("request to %s: %w", subject, subjects.NewError(codeOf(code), m.Header.Get(subjects.HeaderError)))
+}
+
+func looksLikeError(body []byte) bool {
+	s := strings.TrimLeft(string(body[:min(len(body), 64)]), " \t\r\n{")
+	return strings.HasPrefix(s, `"error"`)
+}
+
+func codeOf(status string) subjects.Code {
+	for _, code := range []subjects.Code{
+		subjects.CodeBadRequest, subjects.CodeForbidden, subjects.CodeTooLarge,
+		subjects.CodeBusy, subjects.CodeUnavailable, subjects.CodeDeadlineExceeded,
+	} {
+		if strconv.Itoa(code.Status()) == status {
+			return code
+		}
+	}
+	return subjects.CodeInternal
+}
+
+// redact hides the password of an address in messages.
+func redact(addresses string) string {
+	parts := strings.Split(addresses, ",")
+	for i, p := range parts {
+		if u, err := url.Parse(strings.TrimSpace(p)); err == nil && u.User != nil {
+			u.User = url.User("***")
+			parts[i] = u.String()
+		}
+	}
+	return strings.Join(parts, ",")
+}
