@@ -37,7 +37,9 @@ func pathOf(steps []step) string {
 
 // pathOfPointer writes a JSON pointer as a path. A pointer does not tell an
 // index from a name of digits; an index is likelier.
-func pathOfPointer(p jsontext.Pointer) string {
+func pathOfPointer(p jsontext.Pointer) string { return pathOf(stepsOfPointer(p)) }
+
+func stepsOfPointer(p jsontext.Pointer) []step {
 	var steps []step
 	for token := range p.Tokens() {
 		s := step{name: token, index: -1}
@@ -46,7 +48,7 @@ func pathOfPointer(p jsontext.Pointer) string {
 		}
 		steps = append(steps, s)
 	}
-	return pathOf(steps)
+	return steps
 }
 
 func isIdentifier(s string) bool {
