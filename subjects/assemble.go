@@ -7,7 +7,7 @@ type AssembleRequest struct {
 	Tools            json.RawMessage `json:"tools,omitempty"`           // array of definitions, any dialect
 	Toolsets         []string        `json:"toolsets,omitempty"`        // names from the live registry
 	EnabledToolsets  []string        `json:"enabled_toolsets,omitzero"` // nil: all; else only these
-	DisabledToolsets []string        `json:"disabled_toolsets,omitempty"`
+	DisabledToolsets []string        `json:"disabled_toolsets,omitzero"`
 	ContextLength    *int64          `json:"context_length,omitempty"`    // tokens; absent, 0 or negative: unknown
 	Surface          string          `json:"surface,omitempty"`           // desktop, tui, cli, messaging, scheduled, side
 	Dialect          string          `json:"dialect,omitempty"`           // openai, responses, anthropic, mcp; default: that of the first tool
