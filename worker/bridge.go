@@ -1,0 +1,114 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"toolbridge/catalog"
+	"toolbridge/subjects"
+	"toolbridge/worker/call"
+)
+
+// bridge answers …bridge: a bridge tool as the model called it.
+func (w *Worker) bridge(ctx context.Context, q *request) ([]byte, error) {
+	var r subjects.BridgeRequest
+	if err := subjects.Decode(q.body, &r); err != nil {
+		return nil, subjects.NewError(subjects.CodeBadRequest, "the request is not readable: "+err.Error())
+	}
+	if err := subjects.CheckToken("id", r.ID); err != nil {
+		return nil, subjects.NewError(subjects.CodeBadRequest, err.Error())
+	}
+	if r.Name == "" {
+		return nil, subjects.NewError(subjects.CodeBadRequest, "name is missing: the tool that the model called")
+	}
+	short, cancel := w.bounded(ctx, q)
+	defer cancel()
+	l, s, err := w.catalogOf(short, q, &r)
+	if err != nil {
+		return nil, err
+	}
+	var result []byte
+	isError := false
+	switch r.Name {
+	case catalog.ToolSearch:
+		result, isError = l.catalog.Search(r.Arguments, catalog.SearchOptions{})
+	case catalog.ToolDescribe:
+		result, isError = l.catalog.Describe(r.Arguments)
+	case catalog.ToolCall:
+		out, err := w.run(ctx, q, &r, l, s)
+		if err != nil {
+			return nil, err
+		}
+		result, isError = out.Result, out.IsError
+	default:
+		result, isError = l.catalog.Answer(r.Name), true
+	}
+	return subjects.Encode(subjects.BridgeReply{ID: r.ID, Name: r.Name, IsError: isError, Result: result})
+}
+
+// catalogOf finds the catalog that a request means, in the session's scope. Only
+// tool_search goes by the watched copy of grants; see the package's promises.
+func (w *Worker) catalogOf(ctx context.Context, q *request, r *subjects.BridgeRequest) (*loaded, *scope, error) {
+	s := w.grants.known(q.Tenant, q.Session)
+	if r.Name != catalog.ToolSearch {
+		var err error
+		if s, err = w.grants.fresh(ctx, q.Tenant, q.Session); err != nil {
+			return nil, nil, err
+		}
+	}
+	if r.Catalog != "" {
+		l, err := w.catalogs.open(ctx, q.Tenant, q.Session, r.Catalog, w.cfg.MaxTools)
+		if err != nil {
+			return nil, nil, err
+		}
+		return l.within(&s), &s, nil
+	}
+	if !subjects.Present(r.Tools) && len(r.Toolsets) == 0 {
+		return nil, nil, subjects.NewError(subjects.CodeBadRequest, "the request names no catalog: send the reference that assemble gave, or tools or toolsets")
+	}
+	body, err := subjects.Encode(r.AssembleRequest)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the inline catalog: %w", err)
+	}
+	a, err := w.assembly(ctx, q.Tenant, body, &r.AssembleRequest, &s)
+	if err != nil {
+		return nil, nil, err
+	}
+	return a.loaded, &s, nil
+}
+
+// run takes a tool_call through the call path. The requester's deadline bounds
+// its wait only: the call goes on.
+func (w *Worker) run(ctx context.Context, q *request, r *subjects.BridgeRequest, l *loaded, s *scope) (call.Result, error) {
+	c := call.Call{
+		Tenant: q.Tenant, Session: q.Session, ID: r.ID, Arguments: r.Arguments, Trace: q.trace,
+		Catalog: l.catalog, Trusted: l.content.trusted, Approval: s.approval(),
+		Live: func(toolset string) (call.Live, bool) { return w.live(q.Tenant, toolset) },
+	}
+	if q.deadline.IsZero() {
+		return w.calls.Run(ctx, c), nil
+	}
+	done := make(chan call.Result, 1)
+	if !w.running.enter() {
+		return call.Result{}, subjects.NewError(subjects.CodeUnavailable, "this worker is stopping; another one will answer")
+	}
+	go func() {
+		defer w.running.leave()
+		done <- w.calls.Run(ctx, c)
+	}()
+	timer := time.NewTimer(time.Until(q.deadline))
+	defer timer.Stop()
+	select {
+	case out := <-done:
+		return out, nil
+	case <-timer.C:
+		return call.Result{}, subjects.NewError(subjects.CodeDeadlineExceeded, "the call goes on, but the reply's deadline has passed")
+	}
+}
+
+// live is what the call path asks of the registry before it sends.
+func (w *Worker) live(tenant, name string) (call.Live, bool) {
+	t, ok := w.registry.find(tenant, name)
+	return call.Live{State: t.State, Reason: t.Reason, Executors: t.Executors + t.Rivals}, ok
+}

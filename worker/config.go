@@ -1,0 +1,92 @@
+package worker
+
+import (
+	"log/slog"
+	"time"
+
+	"toolbridge/approval"
+	"toolbridge/catalog"
+	"toolbridge/state"
+	"toolbridge/subjects"
+)
+
+// Config is what one worker needs to know. The zero value serves the default
+// prefix with the defaults named at each field, outside dev.
+type Config struct {
+	// Space builds and parses subjects; the zero value is the default prefix.
+	Space subjects.Space
+	// Dev lifts what protects a shared deployment: sessions without a grant see
+	// the whole registry, and approvals default to allow.
+	Dev bool
+	// ToolSearch are the settings of tools.tool_search that a session's own
+	// config overrides; nil means the defaults.
+	ToolSearch *catalog.Config
+	// Policy decides which calls need a person; the zero value asks for every
+	// call save trusted read-only tools, or allows all in Dev.
+	Policy approval.Policy
+	// RejectLocalBatches is batch.local: reject; a batch with a local entry is
+	// then refused whole unless it has one entry.
+	RejectLocalBatches bool
+	// ReplyPrefixes are the beginnings of replies that are answered; nil means
+	// _INBOX. and _R_.
+	ReplyPrefixes []string
+	// MaxInFlight bounds the requests in work at once; above it the answer is
+	// BUSY. 0 means 4096.
+	MaxInFlight int
+	// MaxRequest bounds a request's body in bytes, unpacked; 0 means 64 MiB.
+	MaxRequest int64
+	// MaxTools bounds the definitions of one assembly; 0 means 20,000.
+	MaxTools int
+	// CacheBytes bounds the catalogs kept in memory, with their indexes; 0 means
+	// 512 MiB. The one in use stays, however large.
+	CacheBytes int64
+	// RequestTimeout bounds every request but tool_call; 0 means 30 s. A
+	// Toolbridge-Deadline that comes earlier wins.
+	RequestTimeout time.Duration
+	// ToolTimeout is how long one execution may take from its start; 0 means
+	// 2 minutes.
+	ToolTimeout time.Duration
+	// ToolConcurrency bounds the parallel-safe entries of one batch that run at
+	// once; 0 means 10.
+	ToolConcurrency int
+	// State is how buckets are made where they are missing.
+	State state.Config
+	// Logger; nil means slog.Default.
+	Logger *slog.Logger
+	// Version is shown by the micro service, in SemVer; "" means 0.0.0.
+	Version string
+}
+
+func (c Config) withDefaults() Config {
+	if c.ReplyPrefixes == nil {
+		c.ReplyPrefixes = subjects.ReplyPrefixes()
+	}
+	if c.MaxInFlight == 0 {
+		c.MaxInFlight = 4096
+	}
+	if c.MaxRequest == 0 {
+		c.MaxRequest = 64 << 20
+	}
+	if c.MaxTools == 0 {
+		c.MaxTools = 20_000
+	}
+	if c.CacheBytes == 0 {
+		c.CacheBytes = 512 << 20
+	}
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = 30 * time.Second
+	}
+	if c.ToolTimeout == 0 {
+		c.ToolTimeout = 2 * time.Minute
+	}
+	if c.ToolConcurrency == 0 {
+		c.ToolConcurrency = 10
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Version == "" {
+		c.Version = "0.0.0"
+	}
+	return c
+}

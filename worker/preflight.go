@@ -1,0 +1,68 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"toolbridge/catalog"
+	"toolbridge/subjects"
+	"toolbridge/worker/call"
+)
+
+// maxPreflight bounds the names of one preflight.
+const maxPreflight = 1000
+
+// preflight answers …preflight: could these tools be called now, and if not why.
+func (w *Worker) preflight(ctx context.Context, q *request) ([]byte, error) {
+	ctx, cancel := w.bounded(ctx, q)
+	defer cancel()
+	var r subjects.PreflightRequest
+	if err := subjects.Decode(q.body, &r); err != nil {
+		return nil, subjects.NewError(subjects.CodeBadRequest, "the request is not readable: "+err.Error())
+	}
+	if r.Catalog == "" {
+		return nil, subjects.NewError(subjects.CodeBadRequest, "the request names no catalog: send the reference that assemble gave")
+	}
+	if len(r.Names) == 0 || len(r.Names) > maxPreflight {
+		return nil, subjects.NewError(subjects.CodeBadRequest, fmt.Sprintf("names has %d entries: 1 to %d are expected", len(r.Names), maxPreflight))
+	}
+	s, err := w.grants.fresh(ctx, q.Tenant, q.Session)
+	if err != nil {
+		return nil, err
+	}
+	l, err := w.catalogs.open(ctx, q.Tenant, q.Session, r.Catalog, w.cfg.MaxTools)
+	if err != nil {
+		return nil, err
+	}
+	l = l.within(&s)
+	out := subjects.PreflightReply{Tools: make(map[string]subjects.Preflight, len(r.Names))}
+	for _, name := range r.Names {
+		out.Tools[name] = w.preflightOne(q.Tenant, name, l, &s)
+	}
+	return subjects.Encode(out)
+}
+
+func (w *Worker) preflightOne(tenant, name string, l *loaded, s *scope) subjects.Preflight {
+	found := l.catalog.Resolve(name)
+	if found.Definition == nil {
+		e := found.Refusal()
+		if e == nil {
+			e = call.NoConnectors(name)
+		}
+		return subjects.Preflight{Code: e.Code, Reason: e.Message}
+	}
+	p := w.calls.Judge(found.Definition, l.content.trusted, s.approval())
+	if found.Verdict == catalog.Direct {
+		return subjects.Preflight{Callable: true, Parallel: p.Parallel, Reason: "listed directly: it is called without the bridge"}
+	}
+	out := subjects.Preflight{Callable: true, Parallel: p.Parallel, NeedsApproval: p.NeedsApproval}
+	if p.Denied {
+		return subjects.Preflight{Code: subjects.CodeApprovalDenied, Reason: p.Reason, Parallel: p.Parallel}
+	}
+	if found.Definition.Registry {
+		if e := w.calls.Reachable(found.Definition, func(t string) (call.Live, bool) { return w.live(tenant, t) }); e != nil {
+			out.Callable, out.Code, out.Reason = false, e.Code, e.Message
+		}
+	}
+	return out
+}

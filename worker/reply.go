@@ -1,0 +1,115 @@
+package worker
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/nats-io/nats.go"
+
+	"toolbridge/subjects"
+)
+
+// minPacked is the size from which packing a reply is worth it.
+const minPacked = 4 << 10
+
+// headerRoom is left for headers when a body is held against max_payload, which
+// counts both.
+const headerRoom = 4 << 10
+
+// reply sends the body, or the error, to a requester. The reply subject was
+// checked when the request came.
+func (w *Worker) reply(q *request, body []byte, err error) {
+	msg := &nats.Msg{Subject: q.reply, Header: w.header(subjects.KindReply, q.trace)}
+	if err != nil {
+		w.errors.Add(1)
+		body = errorBody(msg.Header, err)
+	} else if q.accept != "" && len(body) >= minPacked {
+		packed, packErr := pack(q.accept, body)
+		if packErr == nil && len(packed) < len(body) {
+			body = packed
+			msg.Header[subjects.HeaderContentEncoding] = []string{q.accept}
+		}
+	}
+	if limit := w.nc.MaxPayload(); limit > 0 && int64(len(body)) > limit-headerRoom && len(body) > headerRoom {
+		delete(msg.Header, subjects.HeaderContentEncoding)
+		body = errorBody(msg.Header, subjects.NewError(subjects.CodeTooLarge, fmt.Sprintf(
+			"the reply has %d bytes, the server takes %d: send less, or %s: zstd, or raise the server's max_payload", len(body), limit, subjects.HeaderAcceptEncoding)))
+	}
+	msg.Data = body
+	if err := w.nc.PublishMsg(msg); err != nil {
+		w.log.Warn("reply not sent", "tenant", q.Tenant, "session", q.Session, "verb", string(q.Verb), "error", err)
+	}
+}
+
+func (w *Worker) header(kind string, trace [3]string) nats.Header {
+	h := nats.Header{subjects.HeaderKind: {kind}}
+	for i, v := range trace {
+		if v != "" {
+			h[traceHeaders[i]] = []string{v}
+		}
+	}
+	return h
+}
+
+// errorBody writes the headers that micro uses and returns the JSON body.
+func errorBody(h nats.Header, err error) []byte {
+	e := asError(err)
+	h[subjects.HeaderErrorCode] = []string{strconv.Itoa(e.Code.Status())}
+	h[subjects.HeaderError] = []string{headerText(e.Message)}
+	body, encErr := subjects.Encode(subjects.ErrorReply{Error: e})
+	if encErr != nil {
+		body = []byte(`{"error":{"code":"INTERNAL","message":"the error could not be written","retryable":true}}`)
+	}
+	return body
+}
+
+// asError is the wire form of any error; what is not one already is INTERNAL
+// and keeps its text, which names no other session.
+func asError(err error) *subjects.Error {
+	var e *subjects.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return subjects.NewError(subjects.CodeInternal, err.Error())
+}
+
+// headerText is a message as one header line of bounded length.
+func headerText(s string) string {
+	out := make([]rune, 0, len(s))
+	for _, r := range s {
+		if r < ' ' || r == 0x7f {
+			r = ' '
+		}
+		if out = append(out, r); len(out) == 512 {
+			break
+		}
+	}
+	return string(out)
+}
+
+func pack(encoding string, body []byte) ([]byte, error) {
+	var buf bytes.Buffer
+	switch encoding {
+	case subjects.EncodingZstd:
+		z, err := zstd.NewWriter(&buf, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			return nil, err
+		}
+		if _, err := z.Write(body); err != nil {
+			return nil, err
+		}
+		err = z.Close()
+		return buf.Bytes(), err
+	default:
+		z := gzip.NewWriter(&buf)
+		if _, err := z.Write(body); err != nil {
+			return nil, err
+		}
+		err := z.Close()
+		return buf.Bytes(), err
+	}
+}

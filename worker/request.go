@@ -1,0 +1,116 @@
+package worker
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/nats-io/nats.go/micro"
+
+	"toolbridge/subjects"
+)
+
+// request is one message on a session's subject, unpacked.
+type request struct {
+	subjects.Address
+	body     []byte
+	reply    string
+	deadline time.Time // zero: none named
+	accept   string    // encoding the requester takes for the reply, "" for none
+	trace    [3]string // values of traceHeaders
+}
+
+var traceHeaders = [3]string{subjects.HeaderTraceParent, subjects.HeaderTraceState, subjects.HeaderBaggage}
+
+// readRequest unpacks what arrived. The error is one for the requester.
+func (w *Worker) readRequest(addr subjects.Address, r micro.Request) (*request, error) {
+	q := &request{Address: addr, reply: r.Reply()}
+	h := r.Headers()
+	for i, name := range traceHeaders {
+		q.trace[i] = h.Get(name)
+	}
+	if text := h.Get(subjects.HeaderDeadline); text != "" {
+		ms, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || ms < 0 {
+			return q, subjects.NewError(subjects.CodeBadRequest,
+				fmt.Sprintf("header %s %.40q is not a time in unix milliseconds", subjects.HeaderDeadline, text))
+		}
+		q.deadline = time.UnixMilli(ms)
+	}
+	for _, e := range strings.Split(h.Get(subjects.HeaderAcceptEncoding), ",") {
+		if e = strings.TrimSpace(e); e == subjects.EncodingZstd || e == subjects.EncodingGzip {
+			q.accept = e
+			break
+		}
+	}
+	body, err := w.unpack(h.Get(subjects.HeaderContentEncoding), r.Data())
+	q.body = body
+	return q, err
+}
+
+var errTooLarge = errors.New("too large")
+
+func (w *Worker) unpack(encoding string, data []byte) ([]byte, error) {
+	limit := w.cfg.MaxRequest
+	var body []byte
+	var err error
+	switch encoding {
+	case "":
+		body = data
+		if int64(len(data)) > limit {
+			err = errTooLarge
+		}
+	case subjects.EncodingZstd:
+		body, err = w.unzstd(data, limit)
+	case subjects.EncodingGzip:
+		body, err = gunzip(data, limit)
+	default:
+		return nil, subjects.NewError(subjects.CodeBadRequest,
+			fmt.Sprintf("%s %.40q is not known: send zstd, gzip or no such header", subjects.HeaderContentEncoding, encoding))
+	}
+	switch {
+	case errors.Is(err, errTooLarge):
+		return nil, subjects.NewError(subjects.CodeTooLarge, fmt.Sprintf("the request has more than %d bytes unpacked", limit))
+	case err != nil:
+		return nil, subjects.NewError(subjects.CodeBadRequest, fmt.Sprintf("the request says %s %s but can not be unpacked: %v", subjects.HeaderContentEncoding, encoding, err))
+	}
+	return body, nil
+}
+
+// unzstd decodes as a stream, so that a frame's promised size allocates nothing.
+func (w *Worker) unzstd(data []byte, limit int64) ([]byte, error) {
+	d, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return readBounded(d, limit)
+}
+
+// maxWindow bounds what one zstd frame may make the decoder hold.
+const maxWindow = 16 << 20
+
+func gunzip(data []byte, limit int64) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	return readBounded(z, limit)
+}
+
+func readBounded(r io.Reader, limit int64) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(body)) > limit {
+		return nil, errTooLarge
+	}
+	return body, nil
+}

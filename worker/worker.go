@@ -1,0 +1,281 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"toolbridge/catalog"
+	"toolbridge/state"
+	"toolbridge/subjects"
+	"toolbridge/worker/call"
+)
+
+// Worker answers requests from sessions. Start it once, Stop it once; Stop may
+// come before Start and more than once.
+type Worker struct {
+	cfg      Config
+	nc       *nats.Conn
+	log      *slog.Logger
+	settings catalog.Config
+
+	state    *state.State
+	grants   *grants
+	registry *registry
+	catalogs *catalogs
+	// assemblies keeps outcomes by everything they depend on, so that equal
+	// requests are decoded once.
+	assemblies *onceCache[*assembled]
+	calls      *call.Path
+	bus        *call.Bus
+	service    micro.Service
+
+	slots    chan struct{}
+	building chan struct{} // bounds the assemblies and index loads that run at once
+	running  *flight
+	base     context.Context // ends when Stop gives up on running requests
+	cancel   context.CancelFunc
+	owned    sync.WaitGroup // the worker's own goroutines
+
+	mu      sync.Mutex
+	started bool
+	stopped bool
+
+	served, errors, dropped, busy atomic.Int64
+}
+
+// New checks the configuration. It sends nothing.
+func New(cfg Config, nc *nats.Conn) (*Worker, error) {
+	cfg = cfg.withDefaults()
+	if nc == nil {
+		return nil, errors.New("a worker needs a NATS connection")
+	}
+	if cfg.MaxInFlight < 1 || cfg.MaxRequest < 1 || cfg.MaxTools < 1 || cfg.CacheBytes < 1 ||
+		cfg.RequestTimeout < 0 || cfg.ToolTimeout < 0 || cfg.ToolConcurrency < 1 {
+		return nil, errors.New("a worker's limits are positive")
+	}
+	for _, p := range cfg.ReplyPrefixes {
+		if p == "" || !strings.HasSuffix(p, ".") {
+			return nil, fmt.Errorf("reply prefix %q must end with a dot, or it would match foreign subjects", p)
+		}
+	}
+	w := &Worker{cfg: cfg, nc: nc, log: cfg.Logger, running: newFlight(), slots: make(chan struct{}, cfg.MaxInFlight), building: make(chan struct{}, maxBuilding)}
+	if cfg.ToolSearch != nil {
+		w.settings = *cfg.ToolSearch
+	} else {
+		w.settings = catalog.DefaultConfig()
+	}
+	w.base, w.cancel = context.WithCancel(context.Background())
+	return w, nil
+}
+
+// maxBuilding bounds the requests that decode or index whole catalogs at once;
+// the others wait for their turn within their deadline.
+const maxBuilding = 4
+
+// Start opens the shared state, begins to watch grants and registry, and
+// returns when the endpoints answer.
+func (w *Worker) Start(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.started || w.stopped {
+		return errors.New("starting the worker: it was started or stopped before")
+	}
+	w.started = true
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	st, err := state.Open(ctx, w.nc, w.cfg.Space, w.cfg.State)
+	if err != nil {
+		return fmt.Errorf("starting the worker: %w", err)
+	}
+	w.state = st
+	w.grants = newGrants(st, w.cfg.Dev, w.log)
+	w.registry = newRegistry(st, w.cfg.MaxTools, w.log)
+	w.assemblies = newOnceCache(w.cfg.CacheBytes/4, (*assembled).weight)
+	w.catalogs = newCatalogs(st, w.cfg.CacheBytes, w.log)
+	if w.bus, err = call.NewBus(w.nc, w.cfg.Space); err != nil {
+		return fmt.Errorf("starting the worker: %w", err)
+	}
+	w.calls = call.New(call.Config{
+		Policy: w.cfg.Policy, Dev: w.cfg.Dev, RejectLocalBatches: w.cfg.RejectLocalBatches,
+		Timeout: w.cfg.ToolTimeout, Concurrency: w.cfg.ToolConcurrency,
+	}, w.bus)
+	for _, watch := range []func(context.Context, context.Context) (func(), error){w.grants.watch, w.registry.watch} {
+		run, err := watch(ctx, w.base)
+		if err != nil {
+			return fmt.Errorf("starting the worker: %w", err)
+		}
+		w.owned.Go(run)
+	}
+	w.owned.Go(func() { w.catalogs.sweep(w.base) })
+	if err := w.serve(); err != nil {
+		return fmt.Errorf("starting the worker: %w", err)
+	}
+	if err := w.nc.FlushWithContext(ctx); err != nil {
+		return fmt.Errorf("starting the worker: waiting for the server to know the endpoints: %w", err)
+	}
+	w.log.Info("worker ready", "prefix", w.cfg.Space.Prefix(), "server", w.nc.ConnectedServerName())
+	return nil
+}
+
+// startWithin bounds Start; stopWithin bounds a Stop whose context has no end.
+const (
+	startWithin = 30 * time.Second
+	stopWithin  = time.Minute
+)
+
+func (w *Worker) serve() error {
+	service, err := micro.AddService(w.nc, micro.Config{
+		Name: subjects.ServiceName, Version: w.cfg.Version, QueueGroup: subjects.QueueWorkers,
+		Description: "Tool search for agents: assemble, search, describe and call",
+		StatsHandler: func(*micro.Endpoint) any {
+			return map[string]int64{"served": w.served.Load(), "errors": w.errors.Load(), "dropped": w.dropped.Load(), "busy": w.busy.Load(), "in_flight": int64(len(w.slots))}
+		},
+		ErrorHandler: func(_ micro.Service, e *micro.NATSError) {
+			w.log.Warn("micro service", "subject", e.Subject, "error", e.Description)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("registering the micro service: %w", err)
+	}
+	w.service = service
+	for _, e := range []struct {
+		verb   subjects.Verb
+		answer func(context.Context, *request) ([]byte, error)
+	}{
+		{subjects.VerbAssemble, w.assemble},
+		{subjects.VerbBridge, w.bridge},
+		{subjects.VerbPreflight, w.preflight},
+	} {
+		name := strings.ReplaceAll(string(e.verb), ".", "-")
+		err := service.AddEndpoint(name, w.handler(e.answer),
+			micro.WithEndpointSubject(w.cfg.Space.AnySession(e.verb)),
+			micro.WithEndpointMetadata(map[string]string{"contract": w.cfg.Space.Prefix(), "schema": name}))
+		if err != nil {
+			return fmt.Errorf("registering endpoint %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// handler hands a request over to a goroutine at once, since micro serves one
+// request at a time per endpoint, and answers BUSY when too many are in work.
+func (w *Worker) handler(answer func(context.Context, *request) ([]byte, error)) micro.Handler {
+	return micro.HandlerFunc(func(r micro.Request) {
+		if !subjects.ReplyAllowed(r.Reply(), w.cfg.ReplyPrefixes) {
+			w.dropped.Add(1)
+			w.log.Warn("request dropped: its reply subject is none that may be answered", "subject", r.Subject(), "reply", headerText(r.Reply()))
+			return
+		}
+		addr, err := w.cfg.Space.Parse(r.Subject())
+		if errors.Is(err, subjects.ErrForeign) || addr.Session == "" {
+			return
+		}
+		if err != nil {
+			w.reply(&request{Address: addr, reply: r.Reply()}, nil, subjects.NewError(subjects.CodeBadRequest, err.Error()))
+			return
+		}
+		select {
+		case w.slots <- struct{}{}:
+		default:
+			w.busy.Add(1)
+			e := subjects.NewError(subjects.CodeBusy, fmt.Sprintf("this worker has %d requests in work already", cap(w.slots)))
+			e.RetryAfterMS = 100
+			w.reply(&request{Address: addr, reply: r.Reply()}, nil, e)
+			return
+		}
+		if !w.running.enter() {
+			<-w.slots
+			w.reply(&request{Address: addr, reply: r.Reply()}, nil, subjects.NewError(subjects.CodeUnavailable, "this worker is stopping; another one will answer"))
+			return
+		}
+		go func() {
+			defer w.running.leave()
+			defer func() { <-w.slots }()
+			w.answer(addr, r, answer)
+		}()
+	})
+}
+
+func (w *Worker) answer(addr subjects.Address, r micro.Request, answer func(context.Context, *request) ([]byte, error)) {
+	w.served.Add(1)
+	q, err := w.readRequest(addr, r)
+	defer func() {
+		if p := recover(); p != nil {
+			w.log.Error("request failed", "tenant", q.Tenant, "session", q.Session, "verb", string(q.Verb), "panic", p, "stack", string(debug.Stack()))
+			w.reply(q, nil, subjects.NewError(subjects.CodeInternal, "the worker failed on this request; its log says why"))
+		}
+	}()
+	if err != nil {
+		w.reply(q, nil, err)
+		return
+	}
+	if !q.deadline.IsZero() && !time.Now().Before(q.deadline) {
+		w.reply(q, nil, subjects.NewError(subjects.CodeDeadlineExceeded, "the deadline had passed when the request arrived"))
+		return
+	}
+	body, err := answer(w.base, q)
+	w.reply(q, body, err)
+}
+
+// bounded is the context of a request that is not a call.
+func (w *Worker) bounded(ctx context.Context, q *request) (context.Context, context.CancelFunc) {
+	until := time.Now().Add(w.cfg.RequestTimeout)
+	if !q.deadline.IsZero() && q.deadline.Before(until) {
+		until = q.deadline
+	}
+	return context.WithDeadline(ctx, until)
+}
+
+// Stop stops taking requests, lets those in work finish until ctx ends (a minute
+// at most), then
+// cancels them, and waits for every goroutine of the worker. The connection is
+// the caller's and stays open.
+func (w *Worker) Stop(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped || !w.started {
+		w.stopped = true
+		w.cancel()
+		return nil
+	}
+	w.stopped = true
+	ctx, cancel := context.WithTimeout(ctx, stopWithin)
+	defer cancel()
+	var err error
+	if w.service != nil {
+		if stopErr := w.service.Stop(); stopErr != nil {
+			err = fmt.Errorf("stopping the worker: %w", stopErr)
+		}
+		// The server has seen the unsubscriptions after this round trip, and
+		// what it sent before has reached the handlers' queues.
+		if flushErr := w.nc.FlushWithContext(ctx); flushErr != nil && !errors.Is(flushErr, nats.ErrConnectionClosed) {
+			err = errors.Join(err, fmt.Errorf("stopping the worker: %w", flushErr))
+		}
+	}
+	idle := w.running.close()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		err = errors.Join(err, fmt.Errorf("stopping the worker: requests were cut off: %w", ctx.Err()))
+	}
+	w.cancel()
+	<-idle
+	w.owned.Wait()
+	if w.bus != nil {
+		w.bus.Close()
+	}
+	if flushErr := w.nc.FlushTimeout(time.Second); flushErr != nil && !errors.Is(flushErr, nats.ErrConnectionClosed) {
+		err = errors.Join(err, fmt.Errorf("stopping the worker: sending the last replies: %w", flushErr))
+	}
+	return err
+}
