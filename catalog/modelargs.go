@@ -20,11 +20,10 @@ func refused(format string, args ...any) *subjects.SlotError {
 func modelArguments(args []byte, usage string) ([]member, *subjects.SlotError) {
 	args = []byte(strings.TrimSpace(string(args)))
 	if len(args) > 0 && args[0] == '"' {
-		inner, err := jsontext.AppendUnquote(nil, args)
-		if err != nil && len(inner) == 0 {
+		if v := jsontext.Value(args); !v.IsValid(jsontext.AllowInvalidUTF8(true)) {
 			return nil, refused("the arguments are a string that can not be read; send %s", usage)
 		}
-		args = []byte(strings.TrimSpace(string(inner)))
+		args = []byte(strings.TrimSpace(unquote(args)))
 	}
 	if len(args) == 0 || string(args) == "null" {
 		return nil, nil
