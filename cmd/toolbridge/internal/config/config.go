@@ -1,18 +1,19 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
 	"time"
+
+	"toolbridge/approval"
+	"toolbridge/catalog"
+	"toolbridge/connectors/mcp"
 )
 
 // Config is what a file says; Default holds what stands where it is silent.
 type Config struct {
-	// ToolSearch is the value of tools.tool_search as JSON; nil when the file
-	// has none. Keys that tool search does not know are left out.
-	ToolSearch json.RawMessage
+	ToolSearch catalog.Config // tools.tool_search
 	Connectors Connectors
 	Guest      bool // identity.guest and nous.guest: false when either says so. Default true
 
@@ -23,7 +24,7 @@ type Config struct {
 	Breaker    Breaker
 	Limits     Limits
 	Bus        Bus
-	Servers    []Server // mcp.servers, in the order of the file
+	Servers    []mcp.ServerConfig // mcp.servers, in the order of the file
 
 	sections []string // top-level keys that the file holds
 }
@@ -37,19 +38,9 @@ type Connectors struct {
 
 // Approvals is the section approvals.
 type Approvals struct {
-	Default string        // allow, ask or deny; "" (default): allow in dev, elsewhere ask save trusted read-only tools
-	Timeout time.Duration // default 5 min
-	Wait    bool          // wait although nobody is there to decide
-	Rules   []Rule        // the first match decides
-}
-
-// Rule is one of approvals.rules.
-type Rule struct {
-	Match     string // glob over the tool's name; "" any
-	Toolset   string // glob over its toolset; "" any
-	ReadOnly  *bool  // nil any
-	Arguments json.RawMessage
-	Action    string // allow, ask or deny
+	Policy  approval.Policy // Dev is left to the program
+	Timeout time.Duration   // default 5 min
+	Wait    bool            // wait although nobody is there to decide
 }
 
 // Guardrails is the section guardrails; zero values are off.
@@ -97,21 +88,10 @@ type Bus struct {
 	ReplyPrefixes []string // beginnings of reply subjects that are answered. Default _INBOX. and _R_.
 }
 
-// Server is one of mcp.servers: Command or URL.
-type Server struct {
-	Name              string
-	Command           []string // program and arguments
-	URL               string   // streamable HTTP
-	Env               map[string]string
-	Headers           map[string]string
-	Trusted           bool // its hints (readOnlyHint, …) count
-	ParallelToolCalls bool
-	Line              int
-}
-
 // Default is the configuration without a file.
 func Default() Config {
 	return Config{
+		ToolSearch: catalog.DefaultConfig(),
 		Connectors: Connectors{Enabled: true, SearchWait: time.Second, Batching: "ordered"},
 		Guest:      true,
 		Approvals:  Approvals{Timeout: 5 * time.Minute},
@@ -120,15 +100,13 @@ func Default() Config {
 	}
 }
 
-// Load reads a file and puts environment variables where it names them;
-// lookup is os.LookupEnv. The problems are warnings; faults make an *Error.
-func Load(path string, lookup func(string) (string, bool)) (Config, []Problem, error) {
+// Load reads a file. The problems are warnings; faults make an *Error.
+func Load(path string) (Config, []Problem, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return Default(), nil, fmt.Errorf("reading the configuration: %w", err)
 	}
 	c, problems := Parse(data)
-	problems = append(problems, c.Expand(lookup)...)
 	var faults, warnings []Problem
 	for _, p := range problems {
 		if p.Warning {
@@ -182,7 +160,7 @@ func (c *Config) Inert() []string {
 	var out []string
 	for _, s := range c.sections {
 		switch s {
-		case "approvals", "guardrails", "gateway", "batch", "breaker", "connectors", "nous", "identity", "limits":
+		case "guardrails", "gateway", "breaker", "connectors", "nous", "identity", "limits":
 			out = append(out, s)
 		}
 	}

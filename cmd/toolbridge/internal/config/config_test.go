@@ -1,7 +1,7 @@
 package config
 
 import (
-	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"toolbridge/approval"
+	"toolbridge/catalog"
+	"toolbridge/connectors/mcp"
 )
 
 func faultsAndWarnings(problems []Problem) (faults, warnings []string) {
@@ -72,12 +76,15 @@ mcp:
 		t.Fatalf("problems: %v", problems)
 	}
 	want := Config{
-		ToolSearch: json.RawMessage(`{"enabled":"auto","threshold_pct":5,"search_default_limit":5,"max_search_limit":25,"listing":"auto","listing_max_tokens":4000,"defer":["computer_use","show_tip"],"ranking":"standard","near_matches":"auto"}`),
+		ToolSearch: catalog.Config{
+			Enabled: catalog.Auto, ThresholdPct: 5, SearchDefaultLimit: 5, MaxSearchLimit: 25, Listing: catalog.Auto,
+			ListingMaxTokens: 4000, Defer: []string{"computer_use", "show_tip"}, NearMatches: catalog.Auto,
+		},
 		Connectors: Connectors{Enabled: true, SearchWait: time.Second, Batching: "single"},
 		Guest:      false,
 		Approvals: Approvals{
-			Default: "allow", Timeout: 5 * time.Minute,
-			Rules: []Rule{{Match: "mcp__bank__pay*", Action: "ask"}},
+			Policy:  approval.Policy{Default: approval.Allow, Rules: []approval.Rule{{Match: "mcp__bank__pay*", Action: approval.Ask}}},
+			Timeout: 5 * time.Minute,
 		},
 		Gateway: Gateway{URL: "https://gateway.example", TokenEnv: "TOOLBRIDGE_GATEWAY_TOKEN"},
 		Batch:   Batch{Local: "fan_out"},
@@ -87,15 +94,15 @@ mcp:
 			URL: "nats://a:4222,nats://b:4222", Creds: "/etc/toolbridge.creds", Prefix: "acme.tools", Replicas: 3,
 			ReplyPrefixes: []string{"_INBOX.", "_INBOX_agents."},
 		},
-		Servers: []Server{
+		Servers: []mcp.ServerConfig{
 			{
 				Name: "everything", Command: []string{"npx", "-y", "@modelcontextprotocol/server-everything"},
-				Env: map[string]string{"A": "${A}", "N": "5"}, Trusted: true, ParallelToolCalls: true,
+				Env: map[string]string{"A": "${A}", "N": "5"}, Trusted: true, SupportsParallelToolCalls: true,
 			},
 			{Name: "docs", URL: "https://docs.example/mcp", Headers: map[string]string{"Authorization": "Bearer ${TOKEN}"}},
 		},
 	}
-	if diff := cmp.Diff(want, c, cmpopts.IgnoreUnexported(Config{}), cmpopts.IgnoreFields(Server{}, "Line")); diff != "" {
+	if diff := cmp.Diff(want, c, cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -121,6 +128,7 @@ func TestFaultsStopTheProgramWithLineKeyAndNearestKey(t *testing.T) {
 		{"a key without value", "batch: {local: }", `batch.local: one of fan_out, reject is expected, not nothing`},
 		{"rule without action", "approvals:\n  rules:\n    - match: x\n", `line 3: approvals.rules[0]: the rule has no action`},
 		{"rule with an unknown key", "approvals:\n  rules:\n    - {mach: x, action: ask}\n", `line 3: approvals.rules[0]: unknown key "mach": did you mean "match"?`},
+		{"pattern", "approvals: {rules: [{arguments: \"a(b\", action: ask}]}", `line 1: approvals.rules[0].arguments: not a regular expression: missing closing )`},
 		{"rules is a mapping", "approvals: {rules: {a: b}}", `a list of rules is expected`},
 		{"rate", "guardrails: {rate: 60}", `line 1: guardrails.rate: off, or calls per time such as 60/m (s, m, h) is expected`},
 		{"repeat", "guardrails: {repeat: 0}", `line 1: guardrails.repeat: must be 1 or more, not 0`},
@@ -134,12 +142,12 @@ func TestFaultsStopTheProgramWithLineKeyAndNearestKey(t *testing.T) {
 		{"huge number", "bus: {replicas: 99999999999999999999999}", `must be 5 or less`},
 		{"duplicate key", "batch: {local: reject}\nbatch: {local: reject}\n", `line 2: batch: the key stands here for the second time, first in line 1`},
 		{"server with nothing", "mcp:\n  servers:\n    a:\n", `line 3: mcp.servers.a: a server needs command or url`},
-		{"server with both", "mcp: {servers: {a: {command: [x], url: \"http://x\"}}}", `a server has command or url, not both`},
-		{"server with a shell command", "mcp: {servers: {a: {command: npx foo}}}", `mcp.servers.a.command: a list is expected: [program, argument, …]`},
+		{"server with both", "mcp: {servers: {a: {command: [x], url: \"http://x\"}}}", `both command and url are given`},
+		{"command that is open", "mcp: {servers: {a: {command: \"npx 'foo\"}}}", `mcp.servers.a.command: the single quote`},
+		{"command without a program", "mcp: {servers: {a: {command: []}}}", `the first item of the list is the program`},
 		{"server with an unknown key", "mcp:\n  servers:\n    a:\n      comand: [x]\n", `line 4: mcp.servers.a: unknown key "comand": did you mean "command"?`},
 		{"server twice", "mcp: {servers: {a: {command: [x]}, a: {command: [y]}}}", `mcp.servers.a: the server stands here for the second time`},
-		{"server with headers and command", "mcp: {servers: {a: {command: [x], headers: {B: c}}}}", `headers belong to a server with url; use env`},
-		{"open reference", "mcp: {servers: {a: {command: [x], env: {B: \"${C\"}}}}", `write ${NAME}`},
+		{"server with headers and command", "mcp: {servers: {a: {command: [x], headers: {B: c}}}}", `headers are given without url`},
 		{"header that splits", "mcp: {servers: {a: {url: \"http://x\", headers: {B: \"c\\nd\"}}}}", `must be one line`},
 		{"not YAML", "a: [1\n", `line 1: not readable as YAML: `},
 		{"not YAML, later line", "batch: {}\n  x: 1\n", `line 2: not readable as YAML: `},
@@ -174,7 +182,7 @@ func TestFaultsUnderToolsAndNousAreWarningsAndTheDefaultIsUsed(t *testing.T) {
 		{"unknown key of tools", "tools:\n  tool_serch: {}\n", `line 2: tools: unknown key "tool_serch": did you mean "tool_search"?`},
 		{"tools of the wrong type", "tools: 5\n", `line 1: tools: a mapping is expected`},
 		{"unknown key of tool_search", "tools:\n  tool_search:\n    treshold_pct: 7\n", `line 3: tools.tool_search: unknown key "treshold_pct": did you mean "threshold_pct"?`},
-		{"connectors malformed", "tools: {connectors: [1]}", `line 1: tools.connectors: true, false or a mapping with enabled is expected`},
+		{"connectors malformed", "tools: {connectors: [1]}", `line 1: tools.connectors: is [1], but must be true, false or a mapping with enabled`},
 		{"connectors with an unknown key", "tools: {connectors: {enable: false}}", `did you mean "enabled"?`},
 		{"nous of the wrong type", "nous: maybe", `line 1: nous: a mapping is expected`},
 		{"guest of the wrong type", "nous: {guest: 3}", `line 1: nous.guest: true or false is expected`},
@@ -199,54 +207,74 @@ func TestFaultsUnderToolsAndNousAreWarningsAndTheDefaultIsUsed(t *testing.T) {
 
 // Case F03: YAML's words for true and false must neither crash nor turn into
 // something else on their way to tool search.
-func TestF03WordsOfYAML11AreBooleans(t *testing.T) {
-	for written, want := range map[string]string{
-		"false": "false", "off": "false", "OFF": "false", "Off": "false", "no": "false", "No": "false",
-		"true": "true", "on": "true", "yes": "true", "YES": "true",
-		"0": "0", `"0"`: `"0"`, `"off"`: `"off"`, "'no'": `"no"`, "auto": `"auto"`, "maybe": `"maybe"`, "null": "null", "": "null", "~": "null", "{}": "{}",
+func TestF03SwitchesUnderstandTheWordsOfYAML11(t *testing.T) {
+	for written, want := range map[string]catalog.Switch{
+		"false": catalog.Off, "off": catalog.Off, "OFF": catalog.Off, "Off": catalog.Off, "no": catalog.Off,
+		"0": catalog.Off, `"0"`: catalog.Off, `"off"`: catalog.Off, "'no'": catalog.Off,
+		"true": catalog.On, "on": catalog.On, "yes": catalog.On, "YES": catalog.On, "1": catalog.On,
+		"auto": catalog.Auto, "null": catalog.Auto, "": catalog.Auto, "~": catalog.Auto, "maybe": catalog.Auto, "{}": catalog.Auto,
 	} {
-		t.Run(written, func(t *testing.T) {
-			c, problems := Parse([]byte("tools:\n  tool_search:\n    enabled: " + written + "\n"))
-			if len(problems) != 0 {
-				t.Fatalf("problems: %v", problems)
+		for _, key := range []string{"enabled", "listing", "near_matches"} {
+			c, problems := Parse([]byte("tools:\n  tool_search:\n    " + key + ": " + written + "\n"))
+			faults, warnings := faultsAndWarnings(problems)
+			if wrong := written == "maybe" || written == "{}"; len(faults) > 0 || (len(warnings) == 1) != wrong {
+				t.Errorf("%s: %s: faults %q, warnings %q", key, written, faults, warnings)
 			}
-			if got := string(c.ToolSearch); got != `{"enabled":`+want+`}` {
-				t.Errorf("tool_search = %s, want enabled %s", got, want)
+			got := map[string]catalog.Switch{"enabled": c.ToolSearch.Enabled, "listing": c.ToolSearch.Listing, "near_matches": c.ToolSearch.NearMatches}[key]
+			if got != want {
+				t.Errorf("%s: %s = %s, want %s", key, written, got, want)
 			}
-		})
+		}
+	}
+	for written, want := range map[string]catalog.Switch{"off": catalog.Off, "false": catalog.Off, "on": catalog.Auto, "true": catalog.Auto, "": catalog.Auto, "5": catalog.Auto, "[]": catalog.Auto} {
+		if c, _ := Parse([]byte("tools:\n  tool_search: " + written + "\n")); c.ToolSearch.Enabled != want {
+			t.Errorf("the whole section %q: enabled = %s, want %s", written, c.ToolSearch.Enabled, want)
+		}
 	}
 }
 
-func TestToolSearchKeepsNumbersAndTextsAsWritten(t *testing.T) {
+// Case F04: numbers out of range are clamped, and what is no number falls back,
+// each by itself; both with a word on it.
+func TestF04NumbersAreClampedOneByOne(t *testing.T) {
+	c, problems := Parse([]byte("tools:\n  tool_search:\n    max_search_limit: 500\n    search_default_limit: \"9\"\n    threshold_pct: x\n    listing_max_tokens: 1\n"))
+	want := catalog.DefaultConfig()
+	want.MaxSearchLimit, want.SearchDefaultLimit, want.ListingMaxTokens = 50, 9, 200
+	if diff := cmp.Diff(want, c.ToolSearch); diff != "" {
+		t.Error(diff)
+	}
+	_, warnings := faultsAndWarnings(problems)
+	for i, start := range []string{"line 3: tools.tool_search.max_search_limit: ", "line 5: tools.tool_search.threshold_pct: ", "line 6: tools.tool_search.listing_max_tokens: "} {
+		if len(warnings) != 3 || !strings.HasPrefix(warnings[i], start) {
+			t.Errorf("warnings %q, want %d to begin with %q", warnings, i, start)
+		}
+	}
+}
+
+func TestValuesBecomeJSONAsTheyAreWritten(t *testing.T) {
 	for written, want := range map[string]string{
 		"5": "5", "5.50": "5.50", "1e2": "1e2", "123456789012345678901234567890": "123456789012345678901234567890",
 		"0x1F": "31", "1_000": "1000", "+5": "5", "0o17": "15", ".nan": `"nan"`, "-.inf": `"-inf"`,
 		`"5"`: `"5"`, "8.5 tokens": `"8.5 tokens"`, "'<&é'": `"<&é"`, "!!str 5": `"5"`,
 		"[a, 1, off, null, [x]]": `["a",1,false,null,["x"]]`,
+		"{b: 1, a: 2, b: 3}":     `{"a":2,"b":3}`,
 		"|\n      a\n      b\n":  `"a\nb\n"`,
 	} {
 		t.Run(written, func(t *testing.T) {
-			c, problems := Parse([]byte("tools:\n  tool_search:\n    defer: " + written + "\n"))
-			if len(problems) != 0 {
-				t.Fatalf("problems: %v", problems)
+			root, fault := parse([]byte("k: " + written + "\n"))
+			if fault != nil {
+				t.Fatal(fault)
 			}
-			if got := string(c.ToolSearch); got != `{"defer":`+want+`}` {
-				t.Errorf("tool_search = %s, want defer %s", got, want)
+			if got := string(root.member("k").json()); got != want {
+				t.Errorf("got %s, want %s", got, want)
 			}
 		})
-	}
-	if c, _ := Parse([]byte("tools: {tool_search: off}")); string(c.ToolSearch) != "false" {
-		t.Errorf("the whole section off = %s, want false", c.ToolSearch)
-	}
-	if c, _ := Parse([]byte("tools: {}")); c.ToolSearch != nil {
-		t.Errorf("absent = %s, want nil", c.ToolSearch)
 	}
 }
 
 func TestConnectorsCanBeSwitchedOffInEverySpelling(t *testing.T) {
 	for written, want := range map[string]bool{
-		"false": false, "off": false, "no": false, "0": false, `"0"`: false, `""`: false, `"Off"`: false, "{enabled: off}": false, `{enabled: "FALSE "}`: false, "0.0": false,
-		"true": true, "on": true, "1": true, "{}": true, "null": true, `"yes"`: true, "{enabled: null}": true, "-1": true,
+		"false": false, "off": false, "no": false, "{enabled: off}": false, `{enabled: "FALSE "}`: false, `{enabled: "0"}`: false, `{enabled: ""}`: false, "{enabled: 0.0}": false,
+		"true": true, "on": true, "{}": true, "null": true, `{enabled: "yes"}`: true, "{enabled: null}": true, "{enabled: 1}": true, "{enabled: -1}": true,
 	} {
 		t.Run(written, func(t *testing.T) {
 			c, problems := Parse([]byte("tools: {connectors: " + written + "}"))
@@ -314,23 +342,38 @@ func TestAnchorsAndMergesAreResolved(t *testing.T) {
 	}
 }
 
-func TestLoadPutsVariablesInPlaceAndNamesTheMissingOnes(t *testing.T) {
+func TestServersKeepReferencesToTheEnvironment(t *testing.T) {
+	c, problems := Parse([]byte("mcp: {servers: {a: {command: \"npx -y 'a b'\", args: [1, on], env: {K: \"${SECRET}\"}, env_from: [HOME], timeout: 10s, ping: off, max_tools: 5}}}"))
+	if len(problems) != 0 {
+		t.Fatalf("problems: %v", problems)
+	}
+	want := []mcp.ServerConfig{{
+		Name: "a", Command: mcp.CommandLine{"npx", "-y", "a b"}, Args: []string{"1", "on"}, Env: map[string]string{"K": "${SECRET}"},
+		EnvFrom: []string{"HOME"}, Timeout: 10 * time.Second, Ping: -1, MaxTools: 5,
+	}}
+	if diff := cmp.Diff(want, c.Servers); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLoadTellsFaultsFromWarnings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolbridge.yaml")
-	write(t, path, "mcp:\n  servers:\n    a: {command: [x], env: {K: \"<${SECRET}> $${SECRET} $5\"}}\n")
-	env := map[string]string{"SECRET": "s3cret"}
-	c, _, err := Load(path, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
-	if err != nil {
-		t.Fatal(err)
+	write(t, path, "nous: 1\nbatch: {local: reject}\n")
+	c, warnings, err := Load(path)
+	if err != nil || len(warnings) != 1 || c.Batch.Local != "reject" {
+		t.Errorf("%+v, %v, %v", c.Batch, warnings, err)
 	}
-	if got := c.Servers[0].Env["K"]; got != "<s3cret> ${SECRET} $5" {
-		t.Errorf("K = %q", got)
+	write(t, path, "nous: 1\nbatch: 1\n")
+	_, warnings, err = Load(path)
+	var faults *Error
+	if !errors.As(err, &faults) || len(faults.Problems) != 1 || len(warnings) != 1 || !strings.HasPrefix(err.Error(), path+": line 2: batch: ") {
+		t.Errorf("%v, %v", warnings, err)
 	}
-	_, _, err = Load(path, func(string) (string, bool) { return "", false })
-	if err == nil || !strings.Contains(err.Error(), "line 3: mcp.servers.a.env.K: environment variable SECRET is not set") {
-		t.Errorf("err = %v", err)
-	}
-	if _, _, err = Load(path+"x", os.LookupEnv); err == nil || !strings.Contains(err.Error(), "reading the configuration") {
+	if _, _, err = Load(path + "x"); err == nil || !strings.Contains(err.Error(), "reading the configuration") {
 		t.Errorf("a missing file: %v", err)
+	}
+	if _, _, err = Load(filepath.Dir(path)); err == nil || !strings.Contains(err.Error(), "is a directory") {
+		t.Errorf("a directory: %v", err)
 	}
 }
 

@@ -15,14 +15,18 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, problems := Parse(data)
-		if c.ToolSearch != nil && !json.Valid(c.ToolSearch) {
-			t.Errorf("tool_search is not JSON: %q", c.ToolSearch)
+		if root, fault := parse(data); fault == nil && root != nil && !json.Valid(root.json()) {
+			t.Errorf("%q became no JSON: %q", data, root.json())
 		}
 		for _, p := range problems {
 			if p.Line < 1 || p.Message == "" {
 				t.Errorf("problem without place or words: %+v", p)
 			}
 		}
-		c.Expand(func(string) (string, bool) { return "", false })
+		for _, s := range c.Servers {
+			if err := s.Check(); err != nil {
+				t.Errorf("a server that can not run was accepted: %v", err)
+			}
+		}
 	})
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"strings"
+
+	"toolbridge/catalog"
 )
 
 // toolSearchKeys are the keys of tools.tool_search.
@@ -15,59 +17,46 @@ func toolSearchKeys() []string {
 
 func (c *Config) readTools(r *reader, n *node, key string) {
 	r.mapping(n, key, []field{
-		{"tool_search", func(n *node, key string) { c.readToolSearch(r, n, key) }},
-		{"connectors", func(n *node, key string) { c.readConnectors(r, n, key) }},
+		{"tool_search", func(n *node, key string) {
+			var warnings []catalog.Warning
+			c.ToolSearch, warnings = catalog.ParseConfig(r.known(n, key, toolSearchKeys()).json())
+			r.carry(n, key, warnings)
+		}},
+		{"connectors", func(n *node, key string) {
+			var warnings []catalog.Warning
+			c.Connectors.Enabled, warnings = catalog.ParseConnectors(r.known(n, key, []string{"enabled"}).json())
+			r.carry(n, key, warnings)
+		}},
 	})
 }
 
-// readConnectors reads a boolean or a mapping with enabled. Texts count as the
-// feature's users know it: false, 0, no, off and "" are false, others true;
-// anything malformed is enabled.
-func (c *Config) readConnectors(r *reader, n *node, key string) {
-	switch n.kind {
-	case kindNull:
-	case kindMapping:
-		r.mapping(n, key, []field{{"enabled", func(n *node, key string) { c.readSwitch(r, n, key) }}})
-	case kindList:
-		r.wrong(n, key, "true, false or a mapping with enabled")
-	default:
-		c.readSwitch(r, n, key)
+// known leaves out of a mapping the keys that are not known, with a word on
+// each.
+func (r *reader) known(n *node, key string, keys []string) *node {
+	if n.kind != kindMapping {
+		return n
 	}
+	kept := *n
+	kept.members = nil
+	for _, m := range n.members {
+		if !slices.Contains(keys, m.key) {
+			r.report(m.line, m.column, key, "%s", unknownKey(m.key, keys))
+			continue
+		}
+		kept.members = append(kept.members, m)
+	}
+	return &kept
 }
 
-func (c *Config) readSwitch(r *reader, n *node, key string) {
-	switch n.kind {
-	case kindNull:
-	case kindBool:
-		c.Connectors.Enabled = n.truth
-	case kindNumber:
-		c.Connectors.Enabled = strings.Trim(n.text, "-0.") != ""
-	case kindText:
-		switch strings.ToLower(strings.TrimSpace(n.text)) {
-		case "false", "0", "no", "off", "":
-			c.Connectors.Enabled = false
-		case "true", "1", "yes", "on":
-			c.Connectors.Enabled = true
-		default:
-			r.wrong(n, key, "true or false")
+// carry reports what tool search found wrong with its settings, with their
+// places in the file.
+func (r *reader) carry(n *node, key string, warnings []catalog.Warning) {
+	for _, w := range warnings {
+		at := n
+		if name, ok := strings.CutPrefix(w.Tool, key+"."); ok && n.member(name) != nil {
+			at = n.member(name)
 		}
-	default:
-		r.wrong(n, key, "true or false")
+		message := strings.TrimPrefix(w.Message, w.Tool+" ")
+		r.problems = append(r.problems, Problem{Line: at.line, Column: at.column, Key: w.Tool, Message: message, Warning: true})
 	}
-}
-
-func (c *Config) readToolSearch(r *reader, n *node, key string) {
-	if n.kind == kindMapping {
-		kept := *n
-		kept.members = nil
-		for _, m := range n.members {
-			if !slices.Contains(toolSearchKeys(), m.key) {
-				r.report(m.line, m.column, key, "%s", unknownKey(m.key, toolSearchKeys()))
-				continue
-			}
-			kept.members = append(kept.members, m)
-		}
-		n = &kept
-	}
-	c.ToolSearch = n.json()
 }
