@@ -54,3 +54,72 @@ func BenchmarkDecode500(b *testing.B) {
 		}
 	}
 }
+
+func benchInput(b *testing.B, n int) Input {
+	b.Helper()
+	d, _, err := Decode(benchTools(n), Limits{})
+	if err != nil || len(d) != n {
+		b.Fatal(len(d), err)
+	}
+	return Input{Definitions: d, ContextLength: 200_000}
+}
+
+// BenchmarkAssemble500 is a cold assembly: decoding, classification, listing,
+// bridges and visible tools. Its measure is BenchmarkJSONValid500.
+func BenchmarkAssemble500(b *testing.B) {
+	raw := benchTools(500)
+	b.SetBytes(int64(len(raw)))
+	b.ReportAllocs()
+	for b.Loop() {
+		d, _, err := Decode(raw, Limits{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if a := Assemble(Input{Definitions: d, ContextLength: 200_000}); a.DeferredCount != 500 {
+			b.Fatal(a.DeferredCount)
+		}
+	}
+}
+
+// BenchmarkNewCatalog500 makes a catalog without its index.
+func BenchmarkNewCatalog500(b *testing.B) {
+	in := benchInput(b, 500)
+	b.ReportAllocs()
+	for b.Loop() {
+		New(in)
+	}
+}
+
+func BenchmarkSearchPayload(b *testing.B) {
+	for _, n := range []int{500, 5000} {
+		c := New(benchInput(b, n))
+		c.Prepare()
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if payload, isError := c.Search([]byte(`{"queries":["create invoice in server07 workspace"],"limit":5}`), SearchOptions{}); isError {
+					b.Fatal(string(payload))
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkDescribe(b *testing.B) {
+	c := New(benchInput(b, 500))
+	args := []byte(`{"names":["` + c.deferred[10].Name + `","` + c.deferred[400].Name + `"]}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if payload, isError := c.Describe(args); isError {
+			b.Fatal(string(payload))
+		}
+	}
+}
+
+func BenchmarkDefinitionSHA256(b *testing.B) {
+	in := benchInput(b, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		in.Definitions[0].SHA256()
+	}
+}
