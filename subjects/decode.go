@@ -62,6 +62,15 @@ func Decode(data []byte, v any) error {
 	return nil
 }
 
+// DecodeOptional is Decode for requests that may be empty: an empty body, or one
+// of white space, leaves v as it is.
+func DecodeOptional(data []byte, v any) error {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil
+	}
+	return Decode(data, v)
+}
+
 // Present reports whether a raw member was sent and is not null.
 func Present(raw json.RawMessage) bool {
 	return len(raw) != 0 && !bytes.Equal(raw, []byte("null"))

@@ -121,6 +121,26 @@ func TestDecodeRefusesATwiceGivenKeyOfAMap(t *testing.T) {
 	}
 }
 
+func TestAnEmptyBodyIsAnEmptyRequestWhereThatMakesSense(t *testing.T) {
+	for text, want := range map[string]string{"": "", " \r\n": "", "{}": "", `{"call_id":"c1"}`: "c1"} {
+		var m StopRequest
+		if err := DecodeOptional([]byte(text), &m); err != nil || m.CallID != want {
+			t.Errorf("%q: %+v, %v", text, m, err)
+		}
+	}
+	if err := DecodeOptional([]byte("null"), new(StopRequest)); err == nil {
+		t.Error("null is no object")
+	}
+}
+
+func TestPresentTellsNullFromAValue(t *testing.T) {
+	for raw, want := range map[string]bool{"": false, "null": false, "{}": true, "0": true, `"null"`: true} {
+		if got := Present(json.RawMessage(raw)); got != want {
+			t.Errorf("Present(%s) = %v", raw, got)
+		}
+	}
+}
+
 func TestDecodeNeedsAPointer(t *testing.T) {
 	if err := Decode([]byte(`{}`), BridgeRequest{}); err == nil {
 		t.Error("no error")

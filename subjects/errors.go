@@ -40,11 +40,16 @@ type ErrorReply struct {
 	Error *Error `json:"error"`
 }
 
-// Header returns the headers that go with the body: the code's status and the
-// code with its message, cut to one line of at most 256 bytes.
+// Header returns the headers that go with the body: the code's status (500 for a
+// code without one) and the code with its message, cut to one line of at most
+// 256 bytes.
 func (e *Error) Header() map[string][]string {
+	status := e.Code.Status()
+	if status == 0 {
+		status = CodeInternal.Status()
+	}
 	return map[string][]string{
-		HeaderErrorCode: {strconv.Itoa(e.Code.Status())},
+		HeaderErrorCode: {strconv.Itoa(status)},
 		HeaderError:     {headerText(e.Error())},
 	}
 }
