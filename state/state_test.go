@@ -20,7 +20,7 @@ import (
 	"toolbridge/test/bus"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, bus.Leaks()...) }
 
 func open(t *testing.T, s *server.Server) (*state.State, jetstream.JetStream, context.Context) {
 	t.Helper()

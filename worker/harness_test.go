@@ -21,7 +21,7 @@ import (
 	"toolbridge/worker"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, bus.Leaks()...) }
 
 // fleet is one embedded server with workers on it, and a plain client.
 type fleet struct {

@@ -77,19 +77,28 @@ func granted(g *subjects.Grant, d *catalog.Definition) bool {
 	return false
 }
 
-// approval is the strictest word of the chain: deny, ask, then auto; "" when no
-// grant says anything.
+// approval is the strictest word of the chain: deny, then ask, then nothing
+// (the configured default), then auto, which every link must say.
 func (s *scope) approval() string {
-	word := ""
+	auto := 0
+	ask := false
 	for i := range s.chain {
-		switch a := s.chain[i].Approval; {
-		case a == "deny":
-			return a
-		case a == "ask", a == "auto" && word == "":
-			word = a
+		switch s.chain[i].Approval {
+		case "deny":
+			return "deny"
+		case "ask":
+			ask = true
+		case "auto":
+			auto++
 		}
 	}
-	return word
+	switch {
+	case ask:
+		return "ask"
+	case auto > 0 && auto == len(s.chain):
+		return "auto"
+	}
+	return ""
 }
 
 // filter returns the definitions in scope; the same slice when all are.
