@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -187,6 +190,45 @@ func FuzzDecode(f *testing.F) {
 		}
 		second, err := Encode(&again)
 		if err != nil || string(second) != string(text) {
+			t.Fatalf("not stable: %s, then %s (%v)", text, second, err)
+		}
+	})
+}
+
+func FuzzDecodeEveryMessage(f *testing.F) {
+	var names []string
+	for name := range messages {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	entries, err := fs.ReadDir(Examples(), ".")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, e := range entries {
+		name, _, _ := strings.Cut(e.Name(), ".")
+		text, err := fs.ReadFile(Examples(), e.Name())
+		if err != nil {
+			f.Fatal(err)
+		}
+		if i := slices.Index(names, name); i >= 0 {
+			f.Add(uint8(i), text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, which uint8, data []byte) {
+		m := reflect.New(reflect.TypeOf(messages[names[int(which)%len(names)]])).Interface()
+		if Decode(data, m) != nil {
+			return
+		}
+		text, err := Encode(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := reflect.New(reflect.TypeOf(m).Elem()).Interface()
+		if err := Decode(text, again); err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+		if second, err := Encode(again); err != nil || string(second) != string(text) {
 			t.Fatalf("not stable: %s, then %s (%v)", text, second, err)
 		}
 	})
