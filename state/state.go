@@ -26,6 +26,9 @@ type Config struct {
 	// CatalogBytes and BlobBytes bound the two object stores; 0 means 1 GiB
 	// each. A full store answers BUSY.
 	CatalogBytes, BlobBytes int64
+	// CallBytes bounds each of the buckets and streams that calls need, where it
+	// is less than their standard (256 MiB to 4 GiB); 0 means the standard.
+	CallBytes int64
 	// MaxBlob bounds one object on its way in and out; 0 means 64 MiB.
 	MaxBlob int64
 }

@@ -1,5 +1,10 @@
 package subjects
 
+import (
+	"strconv"
+	"strings"
+)
+
 // Stream is the name and the subjects of one JetStream stream of the contract.
 type Stream struct {
 	Name     string
@@ -55,3 +60,59 @@ func GrantKey(tenant, session string) string { return tenant + "." + session }
 func ToolsetKey(tenant, toolset, executor string) string {
 	return tenant + "." + EncodeToolset(toolset) + "." + executor
 }
+
+// Subjects of the streams; only workers publish there. Calls and wake-ups carry
+// the partition, so that each partition's queue takes its own.
+func (s Space) CallSubject(partition int, tenant, session, callID string) string {
+	return s.partitioned(areaCalls, partition, tenant, session, callID)
+}
+
+// WakeSubject asks whichever worker is free to look at a call again.
+func (s Space) WakeSubject(partition int, tenant, session, callID string) string {
+	return s.partitioned(areaWake, partition, tenant, session, callID)
+}
+
+func (s Space) partitioned(area string, partition int, tenant, session, callID string) string {
+	return s.Prefix() + "." + area + "." + strconv.Itoa(partition) + "." + tenant + "." + session + "." + callID
+}
+
+// CallSubjects are the subjects of one partition's queue. Like those of the other
+// streams they have a number of tokens that no result's subject has, so that no
+// stream takes another's messages.
+func (s Space) CallSubjects(partition int) []string {
+	p := strconv.Itoa(partition)
+	return []string{s.Prefix() + "." + areaCalls + "." + p + ".*.*.*", s.Prefix() + "." + areaWake + "." + p + ".*.*.*"}
+}
+
+// ParseQueued takes the subject of a call or wake-up apart.
+func (s Space) ParseQueued(subject string) (tenant, session, callID string, ok bool) {
+	rest, ok := strings.CutPrefix(subject, s.Prefix()+".")
+	if !ok {
+		return "", "", "", false
+	}
+	parts := strings.Split(rest, ".")
+	if len(parts) != 5 || parts[0] != areaCalls && parts[0] != areaWake ||
+		CheckToken("tenant", parts[2]) != nil || CheckToken("session", parts[3]) != nil || CheckToken("call id", parts[4]) != nil {
+		return "", "", "", false
+	}
+	return parts[2], parts[3], parts[4], true
+}
+
+// DecisionSubject holds the one decision of an approval.
+func (s Space) DecisionSubject(tenant, approvalID string) string {
+	return s.Prefix() + "." + areaDecisions + "." + tenant + "." + approvalID
+}
+
+// AuditSubject takes the audit records of a session; DeadSubject the dead
+// letters of a call.
+func (s Space) AuditSubject(tenant, session string) string {
+	return s.Prefix() + "." + areaAudit + "." + tenant + "." + session
+}
+
+// DeadSubject: see AuditSubject.
+func (s Space) DeadSubject(tenant, session, callID string) string {
+	return s.Prefix() + "." + areaDead + ".call." + tenant + "." + session + "." + callID
+}
+
+// JournalKey is the key of a call's record in its partition's journal.
+func JournalKey(tenant, session, callID string) string { return tenant + "." + session + "." + callID }

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"toolbridge/catalog"
 	"toolbridge/subjects"
@@ -12,19 +11,9 @@ import (
 
 // bridge answers …bridge: a bridge tool as the model called it.
 func (w *Worker) bridge(ctx context.Context, q *request) ([]byte, error) {
-	var r subjects.BridgeRequest
-	if err := subjects.Decode(q.body, &r); err != nil {
-		return nil, subjects.NewError(subjects.CodeBadRequest, "the request is not readable: "+err.Error())
-	}
-	if err := subjects.CheckToken("id", r.ID); err != nil {
-		return nil, subjects.NewError(subjects.CodeBadRequest, err.Error())
-	}
-	if r.Name == "" {
-		return nil, subjects.NewError(subjects.CodeBadRequest, "name is missing: the tool that the model called")
-	}
 	short, cancel := w.bounded(ctx, q)
 	defer cancel()
-	l, s, err := w.catalogOf(short, q, &r)
+	r, l, s, err := w.readBridge(short, q)
 	if err != nil {
 		return nil, err
 	}
@@ -36,15 +25,29 @@ func (w *Worker) bridge(ctx context.Context, q *request) ([]byte, error) {
 	case catalog.ToolDescribe:
 		result, isError = l.catalog.Describe(r.Arguments)
 	case catalog.ToolCall:
-		out, err := w.run(ctx, q, &r, l, s)
-		if err != nil {
-			return nil, err
-		}
-		result, isError = out.Result, out.IsError
+		ctx, cancel := w.waiting(ctx, q)
+		defer cancel()
+		return w.calls.Run(ctx, w.callOf(q, r, l, s))
 	default:
 		result, isError = l.catalog.Answer(r.Name), true
 	}
 	return subjects.Encode(subjects.BridgeReply{ID: r.ID, Name: r.Name, IsError: isError, Result: result})
+}
+
+// readBridge reads a request and finds the catalog that it means.
+func (w *Worker) readBridge(ctx context.Context, q *request) (*subjects.BridgeRequest, *loaded, *scope, error) {
+	r := new(subjects.BridgeRequest)
+	if err := subjects.Decode(q.body, r); err != nil {
+		return nil, nil, nil, unreadable(err)
+	}
+	if err := subjects.CheckToken("id", r.ID); err != nil {
+		return nil, nil, nil, subjects.NewError(subjects.CodeBadRequest, err.Error())
+	}
+	if r.Name == "" {
+		return nil, nil, nil, subjects.NewError(subjects.CodeBadRequest, "name is missing: the tool that the model called")
+	}
+	l, s, err := w.catalogOf(ctx, q, r)
+	return r, l, s, err
 }
 
 // catalogOf finds the catalog that a request means, in the session's scope. Only
@@ -78,37 +81,27 @@ func (w *Worker) catalogOf(ctx context.Context, q *request, r *subjects.BridgeRe
 	return a.loaded, &s, nil
 }
 
-// run takes a tool_call through the call path. The requester's deadline bounds
-// its wait only: the call goes on.
-func (w *Worker) run(ctx context.Context, q *request, r *subjects.BridgeRequest, l *loaded, s *scope) (call.Result, error) {
-	c := call.Call{
-		Tenant: q.Tenant, Session: q.Session, ID: r.ID, Arguments: r.Arguments, Trace: q.trace,
-		Catalog: l.catalog, Trusted: l.content.trusted, Approval: s.approval(),
-		Live: func(toolset string) (call.Live, bool) { return w.live(q.Tenant, toolset) },
-	}
+// waiting is the context of a request that waits for a call's result. The
+// requester's deadline bounds the reply only: the call goes on.
+func (w *Worker) waiting(ctx context.Context, q *request) (context.Context, context.CancelFunc) {
 	if q.deadline.IsZero() {
-		return w.calls.Run(ctx, c), nil
+		return context.WithCancel(ctx)
 	}
-	done := make(chan call.Result, 1)
-	if !w.running.enter() {
-		return call.Result{}, subjects.NewError(subjects.CodeUnavailable, "this worker is stopping; another one will answer")
-	}
-	go func() {
-		defer w.running.leave()
-		done <- w.calls.Run(ctx, c)
-	}()
-	timer := time.NewTimer(time.Until(q.deadline))
-	defer timer.Stop()
-	select {
-	case out := <-done:
-		return out, nil
-	case <-timer.C:
-		return call.Result{}, subjects.NewError(subjects.CodeDeadlineExceeded, "the call goes on, but the reply's deadline has passed")
+	return context.WithDeadline(ctx, q.deadline)
+}
+
+func (w *Worker) callOf(q *request, r *subjects.BridgeRequest, l *loaded, s *scope) call.Call {
+	return call.Call{
+		Tenant: q.Tenant, Session: q.Session, ID: r.ID, Arguments: r.Arguments, Trace: q.trace,
+		CatalogHash: l.hex, Catalog: l.catalog, Trusted: l.content.trusted, User: s.user(), Approval: s.approval(),
+		Live: w.liveIn(q.Tenant),
 	}
 }
 
-// live is what the call path asks of the registry before it sends.
-func (w *Worker) live(tenant, name string) (call.Live, bool) {
-	t, ok := w.registry.find(tenant, name)
-	return call.Live{State: t.State, Reason: t.Reason, Executors: t.Executors + t.Rivals}, ok
+// liveIn is what the call path asks of a tenant's registry before it accepts.
+func (w *Worker) liveIn(tenant string) func(string) (call.Live, bool) {
+	return func(name string) (call.Live, bool) {
+		t, ok := w.registry.find(tenant, name)
+		return call.Live{State: t.State, Reason: t.Reason}, ok
+	}
 }

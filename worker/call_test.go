@@ -288,7 +288,7 @@ func TestWorkingMessagesAreNotTheAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	m := f.send("toolbridge.v1.t.s1.bridge", `{"id":"c1","name":"tool_call","arguments":{"calls":[{"name":"mcp__mail__send"}]},"catalog":"`+ref+`"}`)
+	m := f.send("toolbridge.v1.t.s1.bridge", `{"id":"`+f.id()+`","name":"tool_call","arguments":{"calls":[{"name":"mcp__mail__send"}]},"catalog":"`+ref+`"}`)
 	if !strings.Contains(string(m.Data), `"result":{"structuredContent":{"n":1e400}}`) {
 		t.Errorf("reply = %s", m.Data)
 	}
@@ -300,7 +300,7 @@ func TestADeadlineEndsTheReplyNotTheCall(t *testing.T) {
 	ref := f.assemble("s1", session())["catalog"].(string)
 	release, finished := make(chan struct{}), make(chan struct{})
 	f.serve("toolbridge.v1.t.s1.exec", func(map[string]any) string { <-release; close(finished); return `{"result":1}` })
-	reply := f.ask("s1", "bridge", `{"id":"c1","name":"tool_call","arguments":{"calls":[{"name":"mcp__mail__send"}]},"catalog":"`+ref+`"}`,
+	reply := f.ask("s1", "bridge", `{"id":"`+f.id()+`","name":"tool_call","arguments":{"calls":[{"name":"mcp__mail__send"}]},"catalog":"`+ref+`"}`,
 		"Toolbridge-Deadline", strconv.FormatInt(time.Now().Add(300*time.Millisecond).UnixMilli(), 10))
 	if code(reply) != "DEADLINE_EXCEEDED" {
 		t.Errorf("reply = %s", text(reply))

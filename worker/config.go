@@ -46,6 +46,19 @@ type Config struct {
 	// ToolTimeout is how long one execution may take from its start; 0 means
 	// 2 minutes.
 	ToolTimeout time.Duration
+	// CallSlots is how many calls this worker runs at once; 0 means 256. A call
+	// that waits for a person holds none.
+	CallSlots int
+	// CallLease is how long a lost worker's call stays with it; 0 means 30 s.
+	CallLease time.Duration
+	// Partitions is how many queues and journals the calls are spread over, the
+	// same for every worker of a deployment; 0 means 1.
+	Partitions int
+	// ApprovalTimeout is how long a person is waited for; 0 means 5 minutes.
+	ApprovalTimeout time.Duration
+	// MaxResult is how many characters of a result go into a reply; what is larger
+	// goes to the object store with a preview. 0: only max_payload bounds it.
+	MaxResult int
 	// ToolConcurrency bounds the parallel-safe entries of one batch that run at
 	// once; 0 means 10.
 	ToolConcurrency int

@@ -29,6 +29,13 @@ type fleet struct {
 	server *server.Server
 	nc     *nats.Conn
 	js     jetstream.JetStream
+	calls  int // ids given
+}
+
+// id is a new id for one call of an agent.
+func (f *fleet) id() string {
+	f.calls++
+	return fmt.Sprintf("c%d", f.calls)
 }
 
 func newFleet(t *testing.T) *fleet {
@@ -110,7 +117,7 @@ func (f *fleet) assemble(session, body string) map[string]any {
 // bridge calls one bridge tool by catalog reference.
 func (f *fleet) bridge(session, catalog, name, arguments string) map[string]any {
 	f.t.Helper()
-	return f.ask(session, "bridge", fmt.Sprintf(`{"id":"c1","name":%q,"arguments":%s,"catalog":%q}`, name, arguments, catalog))
+	return f.ask(session, "bridge", fmt.Sprintf(`{"id":%q,"name":%q,"arguments":%s,"catalog":%q}`, f.id(), name, arguments, catalog))
 }
 
 func (f *fleet) search(session, catalog, query string) []any {

@@ -60,7 +60,7 @@ func (w *Worker) preflightOne(tenant, name string, l *loaded, s *scope) subjects
 		return subjects.Preflight{Code: subjects.CodeApprovalDenied, Reason: p.Reason, Parallel: p.Parallel}
 	}
 	if found.Definition.Registry {
-		if e := w.calls.Reachable(found.Definition, func(t string) (call.Live, bool) { return w.live(tenant, t) }); e != nil {
+		if e := call.Reachable(found.Definition, w.liveIn(tenant)); e != nil {
 			out.Callable, out.Code, out.Reason = false, e.Code, e.Message
 		}
 	}

@@ -101,6 +101,14 @@ func (s *scope) approval() string {
 	return ""
 }
 
+// user is whom the session belongs to: only its own grant says so.
+func (s *scope) user() string {
+	if len(s.chain) == 0 {
+		return ""
+	}
+	return s.chain[0].User
+}
+
 // filter returns the definitions in scope; the same slice when all are.
 func (s *scope) filter(defs []catalog.Definition) []catalog.Definition {
 	for i := range defs {

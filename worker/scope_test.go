@@ -118,7 +118,7 @@ func TestG01ACallOutOfScopeIsAnsweredLikeAnUnknownName(t *testing.T) {
 		if reply["is_error"] != true || code(reply) != "TOOL_NOT_FOUND" {
 			t.Errorf("%s = %s", name, text(reply))
 		}
-		return strings.ReplaceAll(text(reply), name, "NAME")
+		return strings.ReplaceAll(text(reply["result"]), name, "NAME")
 	}
 	if a, b := answer("mcp__hr__fire"), answer("mcp__hr__nope"); a != b {
 		t.Errorf("answers differ:\n%s\n%s", a, b)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
 
 	"toolbridge/catalog"
@@ -35,7 +36,7 @@ type Worker struct {
 	// assemblies keeps outcomes by everything they depend on, so that equal
 	// requests are decoded once.
 	assemblies *onceCache[*assembled]
-	calls      *call.Path
+	calls      *call.Engine
 	bus        *call.Bus
 	service    micro.Service
 
@@ -105,10 +106,21 @@ func (w *Worker) Start(ctx context.Context) error {
 	if w.bus, err = call.NewBus(w.nc, w.cfg.Space); err != nil {
 		return fmt.Errorf("starting the worker: %w", err)
 	}
+	js, err := jetstream.New(w.nc)
+	if err != nil {
+		return fmt.Errorf("starting the worker: %w", err)
+	}
+	calls, err := state.OpenCalls(ctx, js, w.cfg.Space, w.cfg.State, w.cfg.Partitions)
+	if err != nil {
+		return fmt.Errorf("starting the worker: %w", err)
+	}
+	policy := w.cfg.Policy
+	policy.Dev = w.cfg.Dev
 	w.calls = call.New(call.Config{
-		Policy: w.cfg.Policy, Dev: w.cfg.Dev, RejectLocalBatches: w.cfg.RejectLocalBatches,
-		Timeout: w.cfg.ToolTimeout, Concurrency: w.cfg.ToolConcurrency,
-	}, w.bus)
+		Space: w.cfg.Space, Policy: policy, RejectLocalBatches: w.cfg.RejectLocalBatches,
+		Timeout: w.cfg.ToolTimeout, Concurrency: w.cfg.ToolConcurrency, Slots: w.cfg.CallSlots, Lease: w.cfg.CallLease,
+		ApprovalTimeout: w.cfg.ApprovalTimeout, MaxResult: w.cfg.MaxResult, Logger: w.log,
+	}, w.nc, st, calls, w.bus, nil, nil)
 	for _, watch := range []func(context.Context, context.Context) (func(), error){w.grants.watch, w.registry.watch} {
 		run, err := watch(ctx, w.base)
 		if err != nil {
@@ -117,6 +129,9 @@ func (w *Worker) Start(ctx context.Context) error {
 		w.owned.Go(run)
 	}
 	w.owned.Go(func() { w.catalogs.sweep(w.base) })
+	if err := w.calls.Start(ctx); err != nil {
+		return fmt.Errorf("starting the worker: %w", err)
+	}
 	if err := w.serve(); err != nil {
 		return fmt.Errorf("starting the worker: %w", err)
 	}
@@ -154,7 +169,10 @@ func (w *Worker) serve() error {
 	}{
 		{subjects.VerbAssemble, w.assemble},
 		{subjects.VerbBridge, w.bridge},
+		{subjects.VerbCall, w.call},
+		{subjects.VerbFetch, w.fetch},
 		{subjects.VerbPreflight, w.preflight},
+		{subjects.VerbStop, w.stopCalls},
 	} {
 		name := strings.ReplaceAll(string(e.verb), ".", "-")
 		err := service.AddEndpoint(name, w.handler(e.answer),
@@ -261,6 +279,9 @@ func (w *Worker) Stop(ctx context.Context) error {
 		if flushErr := w.nc.FlushWithContext(ctx); flushErr != nil && !errors.Is(flushErr, nats.ErrConnectionClosed) {
 			err = errors.Join(err, fmt.Errorf("stopping the worker: %w", flushErr))
 		}
+	}
+	if w.calls != nil {
+		err = errors.Join(err, w.calls.Stop(ctx))
 	}
 	idle := w.running.close()
 	select {

@@ -33,8 +33,6 @@ func NewBus(nc *nats.Conn, space subjects.Space) (*Bus, error) {
 func (b *Bus) Close() { _ = b.inbox.sub.Unsubscribe() }
 
 const (
-	// startWithin is how long what was sent may wait before an executor starts it.
-	startWithin = 30 * time.Second
 	// silence is how long an executor that has sent an interim message may be
 	// quiet before it counts as lost.
 	silence = 45 * time.Second
@@ -55,10 +53,10 @@ func (b *Bus) Execute(ctx context.Context, e Execution) (json.RawMessage, *subje
 		if reply.Error == nil {
 			return reply.Result, nil
 		}
-		if reply.Error.Code == subjects.CodeDefinitionMismatch && e.Rivals && attempt < maxMismatches && ctx.Err() == nil {
+		if reply.Error.Code == subjects.CodeDefinitionMismatch && e.Registry && attempt < maxMismatches && ctx.Err() == nil {
 			continue
 		}
-		return nil, slotError(reply.Error, e.Definition.Name)
+		return nil, slotError(reply.Error, e.Name)
 	}
 }
 
@@ -66,13 +64,19 @@ func (b *Bus) Execute(ctx context.Context, e Execution) (json.RawMessage, *subje
 // the reason why there is none.
 func (b *Bus) once(ctx context.Context, e Execution) (*subjects.ExecReply, *subjects.SlotError) {
 	now := time.Now()
+	if ctx.Err() != nil {
+		return nil, &subjects.SlotError{Code: subjects.CodeInterrupted, Message: "not started: " + context.Cause(ctx).Error() + "; it had no effect"}
+	}
+	if !now.Before(e.StartBy) {
+		return nil, &subjects.SlotError{Code: subjects.CodeExecutorUnavailable, Message: e.Name + " was not sent in time; it was not started"}
+	}
 	deadline := now.Add(e.Timeout)
-	startBy := now.Add(startWithin)
+	startBy := e.StartBy
 	if startBy.After(deadline) {
 		startBy = deadline
 	}
 	body, err := subjects.Encode(subjects.ExecRequest{
-		ExecutionID: e.ID, Session: e.Session, Tool: e.Definition.Original, DefinitionSHA256: e.Definition.SHA256(),
+		ExecutionID: e.ID, Session: e.Session, Tool: e.Tool, DefinitionSHA256: e.SHA256,
 		Arguments: e.Arguments, IdempotencyKey: e.IdempotencyKey,
 		StartBy: startBy.UnixMilli(), Deadline: deadline.UnixMilli(),
 	})
@@ -85,12 +89,7 @@ func (b *Bus) once(ctx context.Context, e Execution) (*subjects.ExecReply, *subj
 	}
 	reply, messages, done := b.inbox.open()
 	defer done()
-	msg := &nats.Msg{Subject: b.runSubject(e), Reply: reply, Data: body, Header: nats.Header{subjects.HeaderKind: {subjects.KindExec}}}
-	for i, name := range [3]string{subjects.HeaderTraceParent, subjects.HeaderTraceState, subjects.HeaderBaggage} {
-		if e.Trace[i] != "" {
-			msg.Header[name] = []string{e.Trace[i]}
-		}
-	}
+	msg := &nats.Msg{Subject: b.runSubject(e), Reply: reply, Data: body, Header: header(subjects.KindExec, e.Trace)}
 	if err := b.nc.PublishMsg(msg); err != nil {
 		return nil, &subjects.SlotError{Code: subjects.CodeExecutorUnavailable, Message: "the execution could not be sent: " + err.Error()}
 	}
@@ -124,7 +123,7 @@ func (b *Bus) wait(ctx context.Context, e Execution, messages <-chan *nats.Msg, 
 		case <-end.C:
 			return b.cancel(e, messages, fmt.Sprintf("the time limit of %s passed", e.Timeout))
 		case <-ctx.Done():
-			return b.cancel(e, messages, "the worker is stopping")
+			return b.cancel(e, messages, context.Cause(ctx).Error())
 		}
 	}
 }
@@ -134,7 +133,7 @@ func (b *Bus) wait(ctx context.Context, e Execution, messages <-chan *nats.Msg, 
 func (b *Bus) cancel(e Execution, messages <-chan *nats.Msg, why string) (*subjects.ExecReply, *subjects.SlotError) {
 	body, err := subjects.Encode(subjects.ExecCancel{ExecutionID: e.ID})
 	if err == nil {
-		err = b.nc.PublishMsg(&nats.Msg{Subject: b.cancelSubject(e), Data: body, Header: nats.Header{subjects.HeaderKind: {subjects.KindExec}}})
+		err = b.nc.PublishMsg(&nats.Msg{Subject: b.cancelSubject(e), Data: body, Header: header(subjects.KindExec, e.Trace)})
 	}
 	if err != nil {
 		return nil, b.lost(e, why+", and the cancel could not be sent")
@@ -149,7 +148,7 @@ func (b *Bus) cancel(e Execution, messages <-chan *nats.Msg, why string) (*subje
 			}
 			reply, slotErr := readReply(m, e)
 			if slotErr == nil && reply.Error != nil && reply.Error.Code == subjects.CodeCancelled {
-				return nil, &subjects.SlotError{Code: subjects.CodeTimeout, Message: why + "; the executor confirmed that " + e.Definition.Name + " was cancelled"}
+				return nil, cancelled(e, why)
 			}
 			return reply, slotErr
 		case <-grace.C:
@@ -158,34 +157,47 @@ func (b *Bus) cancel(e Execution, messages <-chan *nats.Msg, why string) (*subje
 	}
 }
 
+// cancelled is the outcome of an execution whose executor confirmed its end.
+func cancelled(e Execution, why string) *subjects.SlotError {
+	if why == errStopped.Error() {
+		return &subjects.SlotError{Code: subjects.CodeToolError, ExecutorCode: string(subjects.CodeCancelled),
+			Message: "stopped after it had started; the executor confirmed that " + e.Name + " was cancelled"}
+	}
+	return &subjects.SlotError{Code: subjects.CodeTimeout, Message: why + "; the executor confirmed that " + e.Name + " was cancelled"}
+}
+
 // lost is the outcome of an execution that started and whose end nobody saw.
 func (b *Bus) lost(e Execution, why string) *subjects.SlotError {
-	if e.Repeatable {
-		return &subjects.SlotError{Code: subjects.CodeTimeout, Message: why + "; " + e.Definition.Name + " is safe to repeat"}
+	if e.Repeatable && why != errStopped.Error() {
+		return &subjects.SlotError{Code: subjects.CodeTimeout, Message: why + "; " + e.Name + " is safe to repeat"}
 	}
 	return &subjects.SlotError{Code: subjects.CodeOutcomeUnknown,
-		Message: why + " after " + e.Definition.Name + " was sent: it may have taken effect. Check before you repeat it"}
+		Message: why + " after " + e.Name + " was sent: it may have taken effect. Check before you repeat it"}
 }
 
 func (b *Bus) runSubject(e Execution) string {
-	if e.Definition.Registry {
-		return b.space.ExecRun(e.Tenant, e.Definition.Toolset)
+	if e.Registry {
+		return b.space.ExecRun(e.Tenant, e.Toolset)
 	}
 	return b.space.Session(e.Tenant, e.Session, subjects.VerbExec)
 }
 
 func (b *Bus) cancelSubject(e Execution) string {
-	if e.Definition.Registry {
-		return b.space.ExecCancel(e.Tenant, e.Definition.Toolset)
+	return cancelSubject(b.space, e.Tenant, e.Session, e.Toolset, e.Registry)
+}
+
+func cancelSubject(space subjects.Space, tenant, session, toolset string, registry bool) string {
+	if registry {
+		return space.ExecCancel(tenant, toolset)
 	}
-	return b.space.Session(e.Tenant, e.Session, subjects.VerbExecCancel)
+	return space.Session(tenant, session, subjects.VerbExecCancel)
 }
 
 func unreachable(e Execution) string {
-	if e.Definition.Registry {
-		return "no executor of toolset " + e.Definition.Toolset + " listens now; " + e.Definition.Name + " was not started"
+	if e.Registry {
+		return "no executor of toolset " + e.Toolset + " listens now; " + e.Name + " was not started"
 	}
-	return "the session's own process does not listen on its exec subject; " + e.Definition.Name + " was not started"
+	return "the session's own process does not listen on its exec subject; " + e.Name + " was not started"
 }
 
 func noResponders(m *nats.Msg) bool {
@@ -200,7 +212,7 @@ func readReply(m *nats.Msg, e Execution) (*subjects.ExecReply, *subjects.SlotErr
 	}
 	if err != nil {
 		return nil, &subjects.SlotError{Code: subjects.CodeOutcomeUnknown,
-			Message: "the executor's answer to " + e.Definition.Name + " is not readable (" + err.Error() + "): it may have taken effect. Check before you repeat it"}
+			Message: "the executor's answer to " + e.Name + " is not readable (" + err.Error() + "): it may have taken effect. Check before you repeat it"}
 	}
 	return &r, nil
 }

@@ -14,27 +14,29 @@ import (
 type Judgement struct {
 	Parallel      bool // may run beside others
 	Repeatable    bool // safe to run again
+	ReadOnly      bool // by a trusted server's hint
 	NeedsApproval bool
 	Denied        bool
 	Reason        string
 }
 
 // Judge says it before the arguments are known.
-func (p *Path) Judge(d *catalog.Definition, trusted func(string) bool, grant string) Judgement {
-	return p.judge(d, trusted, grant, nil)
+func (e *Engine) Judge(d *catalog.Definition, trusted func(string) bool, grant string) Judgement {
+	return e.judge(d, trusted, grant, nil)
 }
 
 // judge applies the hints that count. A session's own definitions have none but
 // those for its own parallel lane; a registry's count when its server is trusted,
 // save for `parallel`, which the host publishes by the server's own setting.
-func (p *Path) judge(d *catalog.Definition, trusted func(string) bool, grant string, args []byte) Judgement {
+func (e *Engine) judge(d *catalog.Definition, trusted func(string) bool, grant string, args []byte) Judgement {
 	hinted := d.Registry && trusted(d.Toolset)
 	readOnly := isTrue(d.Annotations.ReadOnlyHint)
 	j := Judgement{
 		Parallel:   d.Parallel || readOnly && (hinted || !d.Registry),
 		Repeatable: hinted && (readOnly || isTrue(d.Annotations.IdempotentHint)),
+		ReadOnly:   hinted && readOnly,
 	}
-	decision := p.cfg.Policy.Decide(approval.Request{
+	decision := e.cfg.Policy.Decide(approval.Request{
 		Tool: d.Name, Toolset: d.Toolset, ReadOnly: hinted && readOnly, Arguments: args, Grant: grant,
 	})
 	switch decision.Action {

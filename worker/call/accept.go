@@ -1,0 +1,164 @@
+package call
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
+
+	"toolbridge/subjects"
+)
+
+// Accepted is the outcome of Accept: a refusal that was not stored, or a call
+// that is stored and may be final already.
+type Accepted struct {
+	Refused []byte // the result of a refused envelope; nil when the call is stored
+	final   []byte // the reply, when it is known
+}
+
+// Accept stores a call: from then on it reaches exactly one final state, whatever
+// happens to this worker. The same id with the same body changes nothing; with
+// another body the error is ID_REUSED.
+func (e *Engine) Accept(ctx context.Context, c Call) (Accepted, error) {
+	entries, batch, refusal, slotErr := e.plan(c)
+	if refusal != nil {
+		slotErr = e.refusalError(ctx, c, refusal)
+	}
+	if slotErr != nil {
+		return Accepted{Refused: encode(subjects.CallFailure{Error: slotErr})}, nil
+	}
+	k := key{c.Tenant, c.Session, c.ID}
+	now := time.Now()
+	r := &Record{
+		Version: recordVersion, Token: nuid.Next(), Body: digest(c.Arguments, c.CatalogHash), Accepted: now.UnixMilli(),
+		User: c.User, Trace: c.Trace, Batch: batch, Entries: entries,
+	}
+	if r.allDone() {
+		if err := e.close(ctx, k, r, nil); err != nil {
+			return Accepted{}, unstored(err)
+		}
+	}
+	revision, err := e.journal.create(ctx, k, r)
+	if errors.Is(err, errConflict) {
+		return e.again(ctx, k, r)
+	}
+	if err != nil {
+		return Accepted{}, unstored(err)
+	}
+	e.event(k, r.Trace, subjects.Event{Type: subjects.EventCallAccepted, TotalCount: ptr(len(r.Entries))})
+	if r.Final {
+		return e.settled(ctx, k, r)
+	}
+	if err := e.courier(ctx, e.cfg.Space.CallSubject(e.calls.Of(k.tenant, k.session).Number, k.tenant, k.session, k.id), r, revision); err != nil {
+		// The journal has the call; the sweeper sends it again.
+		e.log.Warn("an accepted call was not queued; it will be sent again", "call", k.String(), "error", err)
+	}
+	return Accepted{}, nil
+}
+
+// again answers for an id that is known already.
+func (e *Engine) again(ctx context.Context, k key, r *Record) (Accepted, error) {
+	have, revision, err := e.journal.load(ctx, k)
+	if err != nil {
+		return Accepted{}, unstored(err)
+	}
+	if have.Body == "" { // a stop came before the call
+		r.stop()
+		if err := e.close(ctx, k, r, nil); err != nil {
+			return Accepted{}, unstored(err)
+		}
+		if _, err := e.journal.update(ctx, k, r, revision); err == nil {
+			return e.settled(ctx, k, r)
+		}
+		if have, _, err = e.journal.load(ctx, k); err != nil {
+			return Accepted{}, unstored(err)
+		}
+	}
+	if have.Body != r.Body {
+		return Accepted{}, subjects.NewError(subjects.CodeIDReused, fmt.Sprintf("call id %s was used for another call in the last 24 hours; that call is untouched. Give each call its own id", k.id))
+	}
+	if have.Final {
+		return e.settled(ctx, k, have)
+	}
+	return Accepted{}, nil
+}
+
+// settled publishes the result of a final record and returns it.
+func (e *Engine) settled(ctx context.Context, k key, r *Record) (Accepted, error) {
+	reply, err := e.publish(ctx, k, r)
+	if err != nil {
+		return Accepted{}, unstored(err)
+	}
+	return Accepted{final: reply}, nil
+}
+
+// courierBody is what a queue carries: the record and its revision, so that the
+// first worker need not read; and nothing when it is large.
+type courierBody struct {
+	Revision uint64  `json:"revision,omitempty"`
+	Record   *Record `json:"record,omitempty"`
+}
+
+// maxCourier bounds the record that travels with its message.
+const maxCourier = 128 << 10
+
+func (e *Engine) courier(ctx context.Context, subject string, r *Record, revision uint64) error {
+	body, err := subjects.Encode(courierBody{Revision: revision, Record: r})
+	if err == nil && len(body) > maxCourier {
+		body = []byte(`{}`)
+	}
+	if err != nil {
+		return fmt.Errorf("queueing a call: %w", err)
+	}
+	if _, err := e.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: body}); err != nil {
+		return fmt.Errorf("queueing a call: %w", err)
+	}
+	return nil
+}
+
+// wake asks any free worker to look at a call.
+func (e *Engine) wake(ctx context.Context, k key) error {
+	subject := e.cfg.Space.WakeSubject(e.calls.Of(k.tenant, k.session).Number, k.tenant, k.session, k.id)
+	if _, err := e.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: []byte(`{}`)}); err != nil {
+		return fmt.Errorf("waking call %s: %w", k.id, err)
+	}
+	return nil
+}
+
+// digest is the same for bodies that are equal as JSON, member order, white
+// space and text in place of an object aside.
+func digest(arguments []byte, catalogHash string) string {
+	v := jsontext.Value(arguments).Clone()
+	if v.Kind() == '"' {
+		if text, err := jsontext.AppendUnquote(nil, v); err == nil {
+			v = text
+		}
+	}
+	// Numbers stay as they are written.
+	_ = v.Format(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.ReorderRawObjects(true), jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
+	h := sha256.New()
+	h.Write([]byte(catalogHash))
+	h.Write([]byte{0})
+	h.Write(v)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// unstored is the error of a request whose call may not be stored.
+func unstored(err error) error {
+	var e *subjects.Error
+	switch {
+	case errors.As(err, &e):
+		return err
+	case errors.Is(err, context.DeadlineExceeded):
+		return subjects.NewError(subjects.CodeDeadlineExceeded, "storing the call took longer than the request may; send it again with the same id")
+	}
+	return storeError(err)
+}
+
+func ptr[T any](v T) *T { return &v }

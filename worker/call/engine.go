@@ -1,0 +1,319 @@
+package call
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+
+	"toolbridge/approval"
+	"toolbridge/state"
+	"toolbridge/subjects"
+)
+
+// Config is what the call path needs to know.
+type Config struct {
+	Space              subjects.Space
+	Policy             approval.Policy
+	RejectLocalBatches bool
+	// Timeout of one execution, from its start.
+	Timeout time.Duration
+	// Concurrency bounds the parallel-safe entries of one batch at once.
+	Concurrency int
+	// Slots is how many calls this worker runs at once; 0 means 256. A call that
+	// waits for a person holds none.
+	Slots int
+	// Lease is how long a lost worker's call stays with it, and the queue's ack
+	// wait; 0 means 30 s. It is renewed at a third.
+	Lease time.Duration
+	// MaxAttempts is how often a call may lose its worker before it becomes a
+	// dead letter; 0 means 5.
+	MaxAttempts int
+	// ApprovalTimeout is how long a person is waited for; 0 means 5 minutes.
+	ApprovalTimeout time.Duration
+	// MaxResult is how many characters of a result go into the reply; what is
+	// larger goes to the object store with a preview. 0: only the server's
+	// max_payload bounds it.
+	MaxResult int
+	Logger    *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Slots == 0 {
+		c.Slots = 256
+	}
+	if c.Lease == 0 {
+		c.Lease = 30 * time.Second
+	}
+	if c.MaxAttempts == 0 {
+		c.MaxAttempts = 5
+	}
+	if c.ApprovalTimeout == 0 {
+		c.ApprovalTimeout = 5 * time.Minute
+	}
+	if c.Concurrency == 0 {
+		c.Concurrency = 10
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 2 * time.Minute
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+// Executor runs one execution. It returns when the outcome is known, or when
+// nobody can know it any more; it never returns both parts.
+type Executor interface {
+	Execute(ctx context.Context, e Execution) (json.RawMessage, *subjects.SlotError)
+}
+
+// Execution is one entry, ready to be sent.
+type Execution struct {
+	Tenant, Session string
+	ID              string // "<call id>.<index>"
+	Name            string // for people
+	Tool            string // as the executor knows it
+	Toolset         string
+	Registry        bool
+	SHA256          string // of the definition
+	Arguments       json.RawMessage
+	IdempotencyKey  string
+	StartBy         time.Time // not sent after it, and refused by the executor
+	Timeout         time.Duration
+	Repeatable      bool // safe to repeat
+	Trace           [3]string
+}
+
+// Checks are what stands between a valid entry and its start: guardrails and
+// pre-call hooks; and post-call hooks behind its end.
+type Checks interface {
+	// Needed reports whether anything looks at this tool at all.
+	Needed(tool string) bool
+	// Before judges one entry by its final arguments.
+	Before(ctx context.Context, q Check) Verdict
+	// After may replace a result.
+	After(ctx context.Context, q Check, result json.RawMessage) json.RawMessage
+}
+
+// Check is one entry as checks see it.
+type Check struct {
+	Tenant, Session, CallID string
+	Index                   int
+	Tool                    string
+	Arguments               json.RawMessage
+	Trace                   [3]string
+}
+
+// Verdict is what checks say before the start: a refusal, or other arguments, or
+// that a person must be asked, or nothing.
+type Verdict struct {
+	Block     *subjects.SlotError
+	Arguments json.RawMessage // nil: unchanged
+	Ask       string          // the reason to ask a person; "" for none
+}
+
+// Approvals asks people.
+type Approvals interface {
+	// Ask stores a pending approval and tells approvers. none is true when
+	// nobody listens and the configuration does not wait for somebody to come.
+	Ask(ctx context.Context, tenant string, a subjects.Approval) (none bool, err error)
+	// Remembered reports whether a standing choice covers the entry.
+	Remembered(ctx context.Context, tenant, session, user, tool, sha256, executor string) (bool, error)
+	// Settle writes a decision that no approver made: expired, withdrawn or
+	// denied for want of an approver.
+	Settle(ctx context.Context, tenant, id string, d subjects.Decision) error
+}
+
+// Engine runs calls: it accepts them into the journal and the queue, pulls what
+// any worker accepted, and settles what lost workers left behind.
+type Engine struct {
+	cfg       Config
+	nc        *nats.Conn
+	js        jetstream.JetStream
+	state     *state.State
+	calls     *state.Calls
+	journal   *journal
+	executor  Executor
+	checks    Checks
+	approvals Approvals
+	log       *slog.Logger
+	schemas   schemas
+
+	id    string // of this worker
+	inbox string // where other workers poke it
+	sub   *nats.Subscription
+
+	slots    chan struct{}
+	stopping chan struct{} // closed: pull nothing more
+	base     context.Context
+	cancel   context.CancelCauseFunc
+	pulls    sync.WaitGroup
+	owned    sync.WaitGroup
+
+	mu      sync.Mutex
+	live    map[key]*live
+	waiting map[key]map[chan []byte]struct{}
+	once    sync.Once
+}
+
+// New checks nothing on the bus; Start does. checks and approvals may be nil:
+// then nothing is checked, and an entry that needs a person is denied.
+func New(cfg Config, nc *nats.Conn, st *state.State, calls *state.Calls, executor Executor, checks Checks, approvals Approvals) *Engine {
+	e := &Engine{
+		cfg: cfg.withDefaults(), nc: nc, js: calls.JS, state: st, calls: calls, journal: &journal{st, calls},
+		executor: executor, checks: checks, approvals: approvals,
+		id: nuid.Next(), stopping: make(chan struct{}), live: map[key]*live{}, waiting: map[key]map[chan []byte]struct{}{},
+	}
+	e.log = e.cfg.Logger
+	e.slots = make(chan struct{}, e.cfg.Slots)
+	e.base, e.cancel = context.WithCancelCause(context.Background())
+	return e
+}
+
+// errShutdown is why executions are cancelled when the worker's grace is over.
+var errShutdown = errors.New("the worker is stopping")
+
+// errStopped is why executions are cancelled by a stop.
+var errStopped = errors.New("stopped")
+
+// Start begins to pull calls.
+func (e *Engine) Start(ctx context.Context) error {
+	e.inbox = e.nc.NewRespInbox()
+	sub, err := e.nc.Subscribe(e.inbox, e.poked)
+	if err != nil {
+		return fmt.Errorf("starting the call path: %w", err)
+	}
+	e.sub = sub
+	for i := range e.calls.Partitions {
+		p := &e.calls.Partitions[i]
+		consumer, err := p.Queue.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+			Durable: subjects.QueueWorkers, AckPolicy: jetstream.AckExplicitPolicy, AckWait: e.cfg.Lease,
+			MaxAckPending: 1_000_000, MaxDeliver: -1,
+		})
+		if err != nil {
+			return fmt.Errorf("starting the call path: consumer of partition %d: %w", p.Number, err)
+		}
+		pullers := max(1, min(e.cfg.Slots, pullersPerWorker)/len(e.calls.Partitions))
+		for range pullers {
+			it, err := consumer.Messages(jetstream.PullMaxMessages(1), jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(pullExpiry/3))
+			if err != nil {
+				return fmt.Errorf("starting the call path: pulling from partition %d: %w", p.Number, err)
+			}
+			e.pulls.Go(func() { e.pull(it) })
+			e.owned.Go(func() {
+				<-e.stopping
+				it.Stop()
+			})
+		}
+	}
+	e.owned.Go(func() { e.sweep(e.base) })
+	return nil
+}
+
+const (
+	pullExpiry = 30 * time.Second
+	// pullersPerWorker is how many messages a worker may have asked for at once.
+	pullersPerWorker = 64
+)
+
+// pull takes one message per free slot. The call runs on its own goroutine; the
+// puller asks for the next when it has a slot for it.
+func (e *Engine) pull(it jetstream.MessagesContext) {
+	for {
+		select {
+		case e.slots <- struct{}{}:
+		case <-e.stopping:
+			return
+		}
+		msg, err := it.Next()
+		if err != nil {
+			<-e.slots
+			select {
+			case <-e.stopping:
+				return
+			default:
+			}
+			if errors.Is(err, jetstream.ErrMsgIteratorClosed) {
+				return
+			}
+			if !errors.Is(err, jetstream.ErrNoHeartbeat) {
+				e.log.Warn("pulling calls", "error", err)
+			}
+			select {
+			case <-time.After(pullRetry):
+			case <-e.stopping:
+				return
+			}
+			continue
+		}
+		select {
+		case <-e.stopping:
+			<-e.slots
+			_ = msg.Nak() // another worker takes it
+			return
+		default:
+		}
+		e.owned.Go(func() {
+			defer func() { <-e.slots }()
+			e.work(msg)
+		})
+	}
+}
+
+const pullRetry = 250 * time.Millisecond
+
+// Stop stops pulling, lets running calls finish until ctx ends, then cancels
+// their executions and settles what really happened.
+func (e *Engine) Stop(ctx context.Context) error {
+	var err error
+	e.once.Do(func() {
+		close(e.stopping)
+		e.pulls.Wait()
+		idle := make(chan struct{})
+		watch, stop := context.WithCancel(context.Background())
+		var watcher sync.WaitGroup
+		watcher.Go(func() { e.whenIdle(watch, idle) })
+		select {
+		case <-idle:
+		case <-ctx.Done():
+			err = fmt.Errorf("stopping the call path: running calls were cut off: %w", ctx.Err())
+		}
+		e.cancel(errShutdown)
+		e.owned.Wait()
+		stop()
+		watcher.Wait()
+		if e.sub != nil {
+			_ = e.sub.Unsubscribe()
+		}
+	})
+	return err
+}
+
+// whenIdle closes idle once no call is in work.
+func (e *Engine) whenIdle(ctx context.Context, idle chan struct{}) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		e.mu.Lock()
+		n := len(e.live)
+		e.mu.Unlock()
+		if n == 0 && len(e.slots) == 0 {
+			close(idle)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

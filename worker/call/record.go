@@ -1,0 +1,184 @@
+package call
+
+import (
+	"encoding/json"
+	"slices"
+
+	"toolbridge/subjects"
+)
+
+// EntryState is where one entry of a call stands.
+type EntryState string
+
+// The states of an entry. Done is final; everything before Running has had no
+// effect anywhere.
+const (
+	Received EntryState = "received" // may start
+	Awaiting EntryState = "awaiting" // waits for a person
+	Running  EntryState = "running"  // may have been sent
+	Done     EntryState = "done"     // has its response or its error
+)
+
+// Record is what the journal knows of one call, in one value, so that every
+// change of it is one compare-and-set.
+type Record struct {
+	Version  int       `json:"v"`
+	Token    string    `json:"token"`          // of the worker's attempt that accepted it: tells a won create from a lost one
+	Body     string    `json:"body,omitempty"` // digest of what was asked
+	Accepted int64     `json:"accepted"`       // unix milliseconds
+	User     string    `json:"user,omitempty"`
+	Trace    [3]string `json:"trace"`
+	Batch    bool      `json:"batch,omitempty"` // the result has slots
+	Entries  []Entry   `json:"entries,omitempty"`
+	Lease    *Lease    `json:"lease,omitempty"`
+	Epoch    uint64    `json:"epoch,omitempty"` // of the last lease
+	Attempts int       `json:"attempts,omitempty"`
+	Stopped  bool      `json:"stopped,omitempty"` // a stop has been here; without Body it came first
+	Final    bool      `json:"final,omitempty"`
+	Finished int64     `json:"finished,omitempty"`
+	Reply    *Kept     `json:"reply,omitempty"` // once final
+}
+
+// Lease is who works on a call now. Its holder has the call's message, which
+// comes again when the holder is lost.
+type Lease struct {
+	Worker string `json:"worker"`
+	Inbox  string `json:"inbox"` // where the holder hears that something changed
+	Epoch  uint64 `json:"epoch"`
+	Until  int64  `json:"until"` // unix milliseconds
+}
+
+// Entry is one execution.
+type Entry struct {
+	Name       string              `json:"name"`           // the underlying tool's
+	Tool       string              `json:"tool,omitempty"` // as its executor knows it, where that differs
+	Toolset    string              `json:"toolset,omitempty"`
+	Registry   bool                `json:"registry,omitempty"`
+	SHA256     string              `json:"sha256,omitempty"` // of the definition
+	Arguments  json.RawMessage     `json:"arguments,omitempty"`
+	Parallel   bool                `json:"parallel,omitempty"`
+	Repeatable bool                `json:"repeatable,omitempty"`
+	ReadOnly   bool                `json:"read_only,omitempty"` // by a trusted hint
+	Schema     json.RawMessage     `json:"schema,omitempty"`    // where a hook may change the arguments
+	Ask        string              `json:"ask,omitempty"`       // rule that asks for a person
+	Approval   string              `json:"approval,omitempty"`  // id
+	Expires    int64               `json:"expires,omitempty"`   // of the approval, unix milliseconds
+	Asked      bool                `json:"asked,omitempty"`     // a person has been asked
+	Hooked     bool                `json:"hooked,omitempty"`    // pre hooks and guardrails have been passed
+	State      EntryState          `json:"state"`
+	Starts     int                 `json:"starts,omitempty"`
+	Started    int64               `json:"started,omitempty"` // unix milliseconds
+	Response   *Kept               `json:"response,omitempty"`
+	Error      *subjects.SlotError `json:"error,omitempty"`
+}
+
+// Kept is a body: here, or in the object store when it is large.
+type Kept struct {
+	JSON json.RawMessage `json:"json,omitempty"`
+	Blob string          `json:"blob,omitempty"` // name in the object store
+	Size int64           `json:"size,omitempty"`
+}
+
+const recordVersion = 1
+
+// clone copies a record far enough that its entries can be changed.
+func (r *Record) clone() *Record {
+	c := *r
+	c.Entries = slices.Clone(r.Entries)
+	if r.Lease != nil {
+		lease := *r.Lease
+		c.Lease = &lease
+	}
+	return &c
+}
+
+// startable are the entries that may start now: every parallel-safe one that is
+// ready, and the first ordered one that is not done, when it is ready and no
+// ordered one runs.
+func (r *Record) startable() []int {
+	var list []int
+	lane := true // no ordered entry before this one is unfinished
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		switch {
+		case e.State == Done:
+		case e.Parallel:
+			if e.State == Received && e.ready() {
+				list = append(list, i)
+			}
+		default:
+			if lane && e.State == Received && e.ready() {
+				list = append(list, i)
+			}
+			lane = false
+		}
+	}
+	return list
+}
+
+// start marks entries as running, before they are sent.
+func (r *Record) start(indexes []int, now int64) {
+	for _, i := range indexes {
+		e := &r.Entries[i]
+		e.State, e.Started = Running, now
+		e.Starts++
+	}
+}
+
+// finish gives an entry its outcome.
+func (r *Record) finish(i int, response *Kept, err *subjects.SlotError) {
+	e := &r.Entries[i]
+	e.State, e.Response, e.Error = Done, response, err
+}
+
+// count is how many entries are in a state.
+func (r *Record) count(s EntryState) int {
+	n := 0
+	for i := range r.Entries {
+		if r.Entries[i].State == s {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *Record) allDone() bool { return r.count(Done) == len(r.Entries) }
+
+// recover settles what a lost worker left running: what is safe to repeat runs
+// again, the rest can not be known.
+func (r *Record) recover(maxStarts int) {
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		if e.State != Running {
+			continue
+		}
+		if e.Repeatable && e.Starts < maxStarts && !r.Stopped {
+			e.State = Received
+			continue
+		}
+		r.finish(i, nil, &subjects.SlotError{Code: subjects.CodeOutcomeUnknown,
+			Message: "the worker that ran " + e.Name + " was lost after it had sent it: it may have taken effect. Check before you repeat it"})
+	}
+}
+
+// stop interrupts everything that has not started. It returns what was
+// interrupted and what is in flight.
+func (r *Record) stop() (interrupted, inFlight []int) {
+	interrupted, inFlight = []int{}, []int{}
+	r.Stopped = true
+	for i := range r.Entries {
+		switch r.Entries[i].State {
+		case Received, Awaiting:
+			r.finish(i, nil, stoppedError())
+			interrupted = append(interrupted, i)
+		case Running:
+			inFlight = append(inFlight, i)
+		case Done:
+		}
+	}
+	return interrupted, inFlight
+}
+
+func stoppedError() *subjects.SlotError {
+	return &subjects.SlotError{Code: subjects.CodeInterrupted, Message: "stopped before it was started; it had no effect"}
+}

@@ -1,0 +1,505 @@
+package call
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"toolbridge/subjects"
+)
+
+// live is a call that this worker holds the lease of.
+type live struct {
+	e     *Engine
+	key   key
+	epoch uint64
+	ctx   context.Context // of its executions
+	abort context.CancelCauseFunc
+
+	mu       sync.Mutex
+	record   *Record
+	revision uint64
+	busy     map[int]bool // entries with a task under way
+	lost     bool         // another worker has taken over
+	stopped  bool         // a stop was seen, the executions are cancelled
+	tasks    sync.WaitGroup
+	parallel chan struct{}
+}
+
+// claim results.
+type claimed uint8
+
+const (
+	ours claimed = iota
+	isFinal
+	held    // by another worker that is alive
+	isEmpty // the record is a stop's that came before its call
+)
+
+// work takes one message of the queue as far as it goes.
+func (e *Engine) work(msg jetstream.Msg) {
+	tenant, session, id, ok := e.cfg.Space.ParseQueued(msg.Subject())
+	if !ok {
+		e.bury(msg, key{}, "the subject names no call", 0)
+		return
+	}
+	k := key{tenant, session, id}
+	delivered := uint64(1)
+	if meta, err := msg.Metadata(); err == nil {
+		delivered = meta.NumDelivered
+	}
+	var body courierBody
+	if err := subjects.Decode(msg.Data(), &body); err != nil {
+		e.bury(msg, k, "the message is not readable: "+err.Error(), int(delivered))
+		return
+	}
+	if delivered > 1 {
+		body.Record = nil // the journal knows better
+	}
+	l, outcome, err := e.claim(e.base, k, body.Record, body.Revision)
+	switch {
+	case errors.Is(err, errNoRecord):
+		e.bury(msg, k, "the journal has no record of this call", int(delivered))
+		return
+	case err != nil:
+		e.log.Warn("a call could not be claimed; it comes again", "call", k.String(), "error", err)
+		_ = msg.NakWithDelay(retryDelay)
+		return
+	case outcome == held:
+		// Its holder has a message of its own and reads the record again before
+		// it lets go; should it be lost, this one comes again.
+		_ = msg.NakWithDelay(e.cfg.Lease)
+		return
+	case outcome == isEmpty:
+		e.ack(msg)
+		return
+	case outcome == isFinal:
+		if _, err := e.publish(e.base, k, l.record); err != nil {
+			e.log.Warn("a result could not be published; it is tried again", "call", k.String(), "error", err)
+			_ = msg.NakWithDelay(retryDelay)
+			return
+		}
+		e.ack(msg)
+		return
+	}
+	e.hold(l)
+	beat := e.heartbeat(l, msg)
+	l.run()
+	beat()
+	e.release(l)
+	l.mu.Lock()
+	lost, record := l.lost, l.record
+	l.mu.Unlock()
+	if lost {
+		return // whoever took over has the message, or gets it
+	}
+	if record.Final {
+		if _, err := e.publish(e.base, k, record); err != nil {
+			e.log.Warn("a result could not be published; it is tried again", "call", k.String(), "error", err)
+			_ = msg.NakWithDelay(retryDelay)
+			return
+		}
+	}
+	e.ack(msg)
+}
+
+const retryDelay = time.Second
+
+// ack acknowledges and waits for the server's word, so that nothing settled
+// comes again. When that fails the message comes again, and finds a final call.
+func (e *Engine) ack(msg jetstream.Msg) {
+	ctx, cancel := context.WithTimeout(context.Background(), ackWithin)
+	defer cancel()
+	if err := msg.DoubleAck(ctx); err != nil && !errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
+		e.log.Debug("a call's message was not acknowledged; it comes again", "subject", msg.Subject(), "error", err)
+	}
+}
+
+const ackWithin = 5 * time.Second
+
+// claim takes the lease of a call. r may be nil; else it is the record as it was
+// at that revision.
+func (e *Engine) claim(ctx context.Context, k key, r *Record, revision uint64) (*live, claimed, error) {
+	if r != nil && (r.Version != recordVersion || revision == 0) {
+		r = nil
+	}
+	var outcome claimed
+	l := &live{e: e, key: k, busy: map[int]bool{}, parallel: make(chan struct{}, e.cfg.Concurrency)}
+	record, at, err := e.journal.change(ctx, k, r, revision, func(r *Record) bool {
+		now := time.Now()
+		switch {
+		case r.Body == "":
+			outcome = isEmpty
+			return false
+		case r.Final:
+			outcome = isFinal
+			return false
+		case r.Lease != nil && now.UnixMilli() < r.Lease.Until && (r.Lease.Worker != e.id || e.holds(k)):
+			outcome = held
+			return false
+		}
+		outcome = ours
+		if r.Lease != nil { // its worker was lost
+			r.Attempts++
+			r.recover(e.cfg.MaxAttempts)
+		}
+		if r.Attempts > e.cfg.MaxAttempts {
+			r.giveUp()
+		}
+		r.Epoch++
+		r.Lease = &Lease{Worker: e.id, Inbox: e.inbox, Epoch: r.Epoch, Until: now.Add(e.cfg.Lease).UnixMilli()}
+		l.epoch = r.Epoch
+		l.claimStarts(r, now)
+		return true
+	})
+	l.record, l.revision = record, at
+	if err == nil && outcome == ours {
+		l.ctx, l.abort = context.WithCancelCause(e.base)
+	}
+	return l, outcome, err
+}
+
+// giveUp settles a call that has lost too many workers.
+func (r *Record) giveUp() {
+	for i := range r.Entries {
+		if r.Entries[i].State != Done {
+			r.finish(i, nil, &subjects.SlotError{Code: subjects.CodeInterrupted,
+				Message: "not started: every worker that took this call was lost; its dead letter says more"})
+		}
+	}
+}
+
+// claimStarts marks what may start now as running, in the same write.
+func (l *live) claimStarts(r *Record, now time.Time) {
+	if !r.Stopped {
+		r.start(r.startable(), now.UnixMilli())
+	}
+}
+
+// task is something to do for one entry.
+type task struct {
+	kind  taskKind
+	index int
+}
+
+type taskKind uint8
+
+const (
+	runTask taskKind = iota
+	checkTask
+	askTask
+)
+
+// due are the tasks that the record calls for and that are not under way.
+// Called with mu held.
+func (l *live) due() []task {
+	var list []task
+	for i := range l.record.Entries {
+		e := &l.record.Entries[i]
+		if l.busy[i] {
+			continue
+		}
+		switch {
+		case e.State == Running:
+			list = append(list, task{runTask, i})
+		case e.State == Received && !e.ready():
+			list = append(list, task{checkTask, i})
+		case e.State == Awaiting && !e.Asked:
+			list = append(list, task{askTask, i})
+		default:
+			continue
+		}
+		l.busy[i] = true
+	}
+	return list
+}
+
+// run does everything that can be done now and returns when nothing of the call
+// is under way: it is final, or it waits for people and the lease is given up,
+// or another worker has it.
+func (l *live) run() {
+	l.mu.Lock()
+	l.spawn(l.due())
+	l.mu.Unlock()
+	for {
+		l.tasks.Wait()
+		if l.leave() {
+			return
+		}
+	}
+}
+
+// spawn starts tasks. Called with mu held.
+func (l *live) spawn(list []task) {
+	for _, t := range list {
+		l.tasks.Go(func() {
+			switch t.kind {
+			case runTask:
+				l.runEntry(t.index)
+			case checkTask:
+				l.checkEntry(t.index)
+			case askTask:
+				l.askEntry(t.index)
+			}
+		})
+	}
+}
+
+// leave closes the call, or gives the lease up while it waits for people. It
+// returns false when there is more to do after all.
+func (l *live) leave() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost || l.record.Final {
+		return true
+	}
+	err := l.write(func(r *Record) bool {
+		if r.allDone() {
+			return true // write closes it
+		}
+		l.claimStarts(r, time.Now())
+		if r.count(Running) > 0 || r.undecided() {
+			return true
+		}
+		r.Lease = nil
+		return true
+	})
+	if err != nil {
+		if !errors.Is(err, errLost) {
+			l.e.log.Warn("a call's record could not be written; another worker takes over", "call", l.key.String(), "error", err)
+		}
+		l.lost = true
+		return true
+	}
+	if l.record.Final || l.record.Lease == nil {
+		return true
+	}
+	list := l.due()
+	l.spawn(list)
+	return len(list) == 0
+}
+
+// undecided reports whether an entry waits for checks, or to be asked for.
+func (r *Record) undecided() bool {
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		if e.State == Received && !e.ready() || e.State == Awaiting && !e.Asked {
+			return true
+		}
+	}
+	return false
+}
+
+// errLost says that the lease went to another worker.
+var errLost = errors.New("another worker has taken over")
+
+// write applies a change under the lease; a record whose entries are all done is
+// closed by the same write. Called with mu held.
+func (l *live) write(f func(*Record) bool) error {
+	lost := false
+	var closing error
+	record, revision, err := l.e.journal.change(l.e.writing(), l.key, l.record, l.revision, func(r *Record) bool {
+		if lost = r.Final || r.Lease == nil || r.Lease.Epoch != l.epoch; lost {
+			return false
+		}
+		if !f(r) {
+			return false
+		}
+		if r.allDone() {
+			if closing = l.e.close(l.e.writing(), l.key, r, nil); closing != nil {
+				return false
+			}
+			r.Lease = nil
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return err
+	case closing != nil:
+		return closing
+	}
+	l.record, l.revision = record, revision
+	if lost {
+		l.lost = true
+		return errLost
+	}
+	return nil
+}
+
+// writing is the context of journal writes: they outlive the worker's grace, so
+// that what happened is written down.
+func (e *Engine) writing() context.Context { return context.WithoutCancel(e.base) }
+
+// done is what every task ends with: a change, and the tasks that follow from it.
+func (l *live) done(index int, f func(*Record) bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.busy, index)
+	if l.lost {
+		return errLost
+	}
+	err := l.write(func(r *Record) bool {
+		if !f(r) {
+			return false
+		}
+		if !r.allDone() {
+			l.claimStarts(r, time.Now())
+		}
+		return true
+	})
+	if err == nil && !l.record.Final {
+		l.spawn(l.due())
+	}
+	return err
+}
+
+// runEntry sends one entry and writes its outcome down.
+func (l *live) runEntry(index int) {
+	l.mu.Lock()
+	entry, record := l.record.Entries[index], l.record
+	startBy := time.UnixMilli(record.Lease.Until).Add(-l.e.cfg.Lease / 3)
+	l.mu.Unlock()
+	if entry.Parallel {
+		l.parallel <- struct{}{}
+		defer func() { <-l.parallel }()
+	}
+	k := l.key
+	id := executionID(k.id, index)
+	l.e.event(k, record.Trace, subjects.Event{Type: subjects.EventToolStarted, Index: ptr(index), Tool: entry.Name})
+	tool := entry.Tool
+	if tool == "" {
+		tool = entry.Name
+	}
+	response, slotErr := l.e.executor.Execute(l.ctx, Execution{
+		Tenant: k.tenant, Session: k.session, ID: id, Name: entry.Name, Tool: tool, Toolset: entry.Toolset, Registry: entry.Registry,
+		SHA256: entry.SHA256, Arguments: entry.Arguments, IdempotencyKey: idempotencyKey(k.tenant, k.session, id),
+		StartBy: startBy, Timeout: l.e.cfg.Timeout, Repeatable: entry.Repeatable, Trace: record.Trace,
+	})
+	if slotErr == nil && l.e.checks != nil && l.e.checks.Needed(entry.Name) {
+		response = l.e.checks.After(l.ctx, l.check(index, entry, record), response)
+	}
+	kept, err := l.e.keep(l.e.writing(), k, response)
+	if err != nil && slotErr == nil {
+		slotErr = &subjects.SlotError{Code: subjects.CodeResultTooLarge, Message: entry.Name + " has run, but its result could not be kept: " + err.Error()}
+	}
+	if slotErr != nil {
+		kept = nil
+	}
+	err = l.done(index, func(r *Record) bool {
+		r.finish(index, kept, slotErr)
+		return true
+	})
+	if errors.Is(err, errLost) {
+		l.e.late(k, record, index, response, slotErr)
+		return
+	}
+	if err != nil {
+		l.giveAway(err)
+		return
+	}
+	l.e.finished(k, record, index, slotErr)
+}
+
+// giveAway ends this worker's part of a call that it can no longer write.
+func (l *live) giveAway(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lost = true
+	l.e.log.Warn("a call's record could not be written; another worker takes over", "call", l.key.String(), "error", err)
+}
+
+func (l *live) check(index int, entry Entry, record *Record) Check {
+	return Check{Tenant: l.key.tenant, Session: l.key.session, CallID: l.key.id, Index: index, Tool: entry.Name, Arguments: entry.Arguments, Trace: record.Trace}
+}
+
+// hold and release keep what this worker works on, for pokes and for Stop.
+func (e *Engine) hold(l *live) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.live[l.key] = l
+}
+
+func (e *Engine) release(l *live) {
+	l.abort(nil)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.live, l.key)
+}
+
+func (e *Engine) holds(k key) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.live[k] != nil
+}
+
+// heartbeat keeps the message and the lease alive until the returned function is
+// called, and follows what others write.
+func (e *Engine) heartbeat(l *live, msg jetstream.Msg) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		tick := time.NewTicker(e.cfg.Lease / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				_ = msg.InProgress()
+				l.renew()
+			}
+		}
+	})
+	return func() {
+		cancel()
+		done.Wait()
+	}
+}
+
+// renew writes the lease further and obeys what the record says by then.
+func (l *live) renew() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost || l.record.Final || l.record.Lease == nil {
+		return
+	}
+	err := l.write(func(r *Record) bool {
+		r.Lease.Until = time.Now().Add(l.e.cfg.Lease).UnixMilli()
+		l.claimStarts(r, time.Now())
+		return true
+	})
+	if err != nil {
+		return // the next write says more
+	}
+	l.obey()
+}
+
+// obey cancels what runs when a stop has been here, and starts what a decision
+// has freed. Called with mu held.
+func (l *live) obey() {
+	if l.record.Stopped && !l.stopped {
+		l.stopped = true
+		l.abort(errStopped)
+	}
+	if !l.record.Final {
+		l.spawn(l.due())
+	}
+}
+
+// executionID names one execution of a call.
+func executionID(callID string, index int) string { return callID + "." + itoa(index) }
+
+// late reports a true answer that came after the outcome was settled without it.
+func (e *Engine) late(k key, r *Record, index int, response json.RawMessage, err *subjects.SlotError) {
+	event := subjects.Event{Type: subjects.EventToolLate, Index: ptr(index), Tool: r.Entries[index].Name, IsError: ptr(err != nil), Response: response}
+	if err != nil {
+		event.Code = err.Code
+	}
+	e.event(k, r.Trace, event)
+	e.audit(k, r, index, subjects.AuditRecord{Type: string(subjects.EventToolLate), Code: event.Code, Response: response})
+}
