@@ -106,7 +106,8 @@ func OpenCalls(ctx context.Context, js jetstream.JetStream, space subjects.Space
 	}
 	c.Approvals, err = openBucket(ctx, js, jetstream.KeyValueConfig{
 		Bucket: subjects.BucketApprovals, Description: "Toolbridge: pending approvals and remembered choices", History: 1,
-		MaxBytes: cfg.bytes(approvalBytes), Replicas: cfg.Replicas, Storage: jetstream.FileStorage,
+		LimitMarkerTTL: journalTTL, // what is settled leaves a marker for that long
+		MaxBytes:       cfg.bytes(approvalBytes), Replicas: cfg.Replicas, Storage: jetstream.FileStorage,
 	})
 	return c, err
 }

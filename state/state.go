@@ -182,6 +182,16 @@ func (s *State) GetFresh(ctx context.Context, bucket, key string) (value []byte,
 	return getFresh(ctx, s.nc, bucket, key)
 }
 
+// Last reads the last message of a subject from the stream's leader. It returns
+// jetstream.ErrMsgNotFound when there is none.
+func (s *State) Last(ctx context.Context, stream, subject string) (data []byte, seq uint64, err error) {
+	data, seq, _, err = last(ctx, s.nc, stream, subject)
+	if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+		err = fmt.Errorf("reading %s of stream %s: %w", subject, stream, err)
+	}
+	return data, seq, err
+}
+
 // Full reports whether an error says that a stream took no more.
 func Full(err error) bool {
 	var api *jetstream.APIError
