@@ -8,6 +8,7 @@ import (
 	"toolbridge/catalog"
 	"toolbridge/state"
 	"toolbridge/subjects"
+	"toolbridge/worker/call"
 )
 
 // Config is what one worker needs to know. The zero value serves the default
@@ -24,6 +25,10 @@ type Config struct {
 	// Policy decides which calls need a person; the zero value asks for every
 	// call save trusted read-only tools, or allows all in Dev.
 	Policy approval.Policy
+	// Hooks are asked before and after tools run, in this order.
+	Hooks []call.Hook
+	// Guardrails are built-in rules about single calls.
+	Guardrails call.Guardrails
 	// RejectLocalBatches is batch.local: reject; a batch with a local entry is
 	// then refused whole unless it has one entry.
 	RejectLocalBatches bool
@@ -68,6 +73,11 @@ type Config struct {
 	Logger *slog.Logger
 	// Version is shown by the micro service, in SemVer; "" means 0.0.0.
 	Version string
+}
+
+// checks are the hooks and guardrails of calls.
+func (c Config) checks() call.ChecksConfig {
+	return call.ChecksConfig{Space: c.Space, Hooks: c.Hooks, Guardrails: c.Guardrails, Logger: c.Logger}
 }
 
 func (c Config) withDefaults() Config {

@@ -56,6 +56,9 @@ func (w *Worker) preflightOne(tenant, name string, l *loaded, s *scope) subjects
 		return subjects.Preflight{Callable: true, Parallel: p.Parallel, Reason: "listed directly: it is called without the bridge"}
 	}
 	out := subjects.Preflight{Callable: true, Parallel: p.Parallel, NeedsApproval: p.NeedsApproval}
+	if e := w.calls.Refused(found.Definition.Name); e != nil {
+		return subjects.Preflight{Code: e.Code, Reason: e.Message, Parallel: p.Parallel}
+	}
 	if p.Denied {
 		return subjects.Preflight{Code: subjects.CodeApprovalDenied, Reason: p.Reason, Parallel: p.Parallel}
 	}

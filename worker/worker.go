@@ -64,6 +64,9 @@ func New(cfg Config, nc *nats.Conn) (*Worker, error) {
 		cfg.RequestTimeout < 0 || cfg.ToolTimeout < 0 || cfg.ToolConcurrency < 1 {
 		return nil, errors.New("a worker's limits are positive")
 	}
+	if err := cfg.checks().Validate(); err != nil {
+		return nil, err
+	}
 	for _, p := range cfg.ReplyPrefixes {
 		if p == "" || !strings.HasSuffix(p, ".") {
 			return nil, fmt.Errorf("reply prefix %q must end with a dot, or it would match foreign subjects", p)
@@ -120,7 +123,7 @@ func (w *Worker) Start(ctx context.Context) error {
 		Space: w.cfg.Space, Policy: policy, RejectLocalBatches: w.cfg.RejectLocalBatches,
 		Timeout: w.cfg.ToolTimeout, Concurrency: w.cfg.ToolConcurrency, Slots: w.cfg.CallSlots, Lease: w.cfg.CallLease,
 		ApprovalTimeout: w.cfg.ApprovalTimeout, MaxResult: w.cfg.MaxResult, Logger: w.log,
-	}, w.nc, st, calls, w.bus, nil, nil)
+	}, w.nc, st, calls, w.bus, call.NewChecks(w.cfg.checks(), w.nc, st, calls), nil)
 	for _, watch := range []func(context.Context, context.Context) (func(), error){w.grants.watch, w.registry.watch} {
 		run, err := watch(ctx, w.base)
 		if err != nil {

@@ -1,6 +1,7 @@
 package call
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"time"
@@ -23,8 +24,14 @@ func (l *live) checkEntry(index int) {
 	entry, record := l.record.Entries[index], l.record
 	l.mu.Unlock()
 	slotErr := l.judgeEntry(index, &entry, record)
+	if slotErr != nil && errors.Is(context.Cause(l.ctx), errShutdown) {
+		// The checks were cut off, and nothing has started: another worker checks.
+		l.giveAway(errShutdown)
+		return
+	}
+	written := false
 	err := l.done(index, func(r *Record) bool {
-		if r.Entries[index].State != Received {
+		if written = r.Entries[index].State == Received; !written {
 			return false // a stop was faster
 		}
 		if slotErr != nil {
@@ -37,9 +44,30 @@ func (l *live) checkEntry(index int) {
 	if err != nil && !errors.Is(err, errLost) {
 		l.giveAway(err)
 	}
-	if err == nil && slotErr != nil {
+	if err == nil && written && slotErr != nil {
 		l.e.finished(l.key, record, index, slotErr)
 	}
+}
+
+// awaitTurn waits until no earlier entry of the call is still being checked, so
+// that of entries that are too many the last ones are refused.
+func (l *live) awaitTurn(index int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.lost && l.checking(index) {
+		l.checked.Wait()
+	}
+}
+
+// checking reports whether an entry before index is being checked. Called with mu
+// held.
+func (l *live) checking(index int) bool {
+	for i := range index {
+		if e := &l.record.Entries[i]; l.busy[i] && e.State == Received && !e.ready() {
+			return true
+		}
+	}
+	return false
 }
 
 // judgeEntry changes a copy of the entry: other arguments, passed checks, and a
@@ -47,25 +75,27 @@ func (l *live) checkEntry(index int) {
 func (l *live) judgeEntry(index int, entry *Entry, record *Record) *subjects.SlotError {
 	e := l.e
 	if !entry.Hooked {
-		v := e.checks.Before(l.ctx, l.check(index, *entry, record))
+		q := l.check(index, *entry, record)
+		q.Repair = func(changed json.RawMessage) (json.RawMessage, *arguments.Invalid) {
+			return arguments.Compile(entry.Schema).Repair(changed)
+		}
+		v := e.checks.Before(l.ctx, q)
 		if v.Block != nil {
 			return v.Block
 		}
 		if v.Arguments != nil {
-			args, invalid := arguments.Compile(entry.Schema).Repair(v.Arguments)
-			if invalid != nil {
-				slotErr := invalidArguments(invalid)
-				slotErr.Message = "a hook changed the arguments of " + entry.Name + " to ones that its schema refuses: " + slotErr.Message
-				slotErr.Code = subjects.CodeBlocked
-				return slotErr
-			}
-			entry.Arguments = json.RawMessage(args)
+			entry.Arguments = v.Arguments
 			if refused := l.rejudge(entry); refused != nil {
 				return refused
 			}
 		}
 		if v.Ask != "" && entry.Ask == "" {
 			entry.Ask = v.Ask
+		}
+		l.awaitTurn(index)
+		q.Arguments = entry.Arguments
+		if refused := e.checks.Count(l.ctx, q); refused != nil {
+			return refused
 		}
 		entry.Hooked, entry.Schema = true, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"toolbridge/approval"
+	"toolbridge/catalog/arguments"
 	"toolbridge/state"
 	"toolbridge/subjects"
 )
@@ -96,12 +97,17 @@ type Execution struct {
 // Checks are what stands between a valid entry and its start: guardrails and
 // pre-call hooks; and post-call hooks behind its end.
 type Checks interface {
-	// Needed reports whether anything looks at this tool at all.
+	// Needed reports whether anything looks at this tool before its start.
 	Needed(tool string) bool
+	// Refused says why the tool is never run, whatever its arguments; or nil.
+	Refused(tool string) *subjects.SlotError
 	// Before judges one entry by its final arguments.
 	Before(ctx context.Context, q Check) Verdict
-	// After may replace a result.
-	After(ctx context.Context, q Check, result json.RawMessage) json.RawMessage
+	// Count is the last check: it counts an entry that nothing else keeps from
+	// running (a person may still be asked), or says why it may not run.
+	Count(ctx context.Context, q Check) *subjects.SlotError
+	// After may replace a result, or keep it from the model.
+	After(ctx context.Context, q Check, result json.RawMessage) (json.RawMessage, *subjects.SlotError)
 }
 
 // Check is one entry as checks see it.
@@ -111,13 +117,15 @@ type Check struct {
 	Tool                    string
 	Arguments               json.RawMessage
 	Trace                   [3]string
+	// Repair holds changed arguments against the tool's schema; set for Before.
+	Repair func(json.RawMessage) (json.RawMessage, *arguments.Invalid)
 }
 
 // Verdict is what checks say before the start: a refusal, or other arguments, or
 // that a person must be asked, or nothing.
 type Verdict struct {
 	Block     *subjects.SlotError
-	Arguments json.RawMessage // nil: unchanged
+	Arguments json.RawMessage // repaired and valid; nil: unchanged
 	Ask       string          // the reason to ask a person; "" for none
 }
 

@@ -8,6 +8,7 @@ import (
 	"toolbridge/approval"
 	"toolbridge/catalog"
 	"toolbridge/catalog/arguments"
+	"toolbridge/subjects"
 )
 
 // Judgement is what policy and hints say of one tool.
@@ -23,6 +24,14 @@ type Judgement struct {
 // Judge says it before the arguments are known.
 func (e *Engine) Judge(d *catalog.Definition, trusted func(string) bool, grant string) Judgement {
 	return e.judge(d, trusted, grant, nil)
+}
+
+// Refused says why a guardrail never lets a tool run, or nil.
+func (e *Engine) Refused(tool string) *subjects.SlotError {
+	if e.checks == nil {
+		return nil
+	}
+	return e.checks.Refused(tool)
 }
 
 // judge applies the hints that count. A session's own definitions have none but

@@ -67,6 +67,11 @@ func (e *Engine) prepare(item arguments.Entry, c Call) Entry {
 	if d == nil { // a connector's tool: no gateway serves this session
 		return done(item.Name, NoConnectors(item.Name))
 	}
+	if e.checks != nil {
+		if err := e.checks.Refused(d.Name); err != nil {
+			return done(d.Name, err)
+		}
+	}
 	schema := e.schemas.of(d)
 	args, invalid := schema.Adopt(item)
 	if invalid == nil {

@@ -93,7 +93,9 @@ func (e *Engine) StopAll(ctx context.Context, tenant, session string) ([]subject
 	}
 	var ids []string
 	for name := range lister.Keys() {
-		ids = append(ids, name[strings.LastIndexByte(name, '.')+1:])
+		if id := name[strings.LastIndexByte(name, '.')+1:]; subjects.ValidToken(id) { // the others are counters
+			ids = append(ids, id)
+		}
 	}
 	for _, id := range ids {
 		s, err := e.stop(ctx, key{tenant, session, id})

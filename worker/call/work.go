@@ -26,8 +26,10 @@ type live struct {
 	busy     map[int]bool // entries with a task under way
 	lost     bool         // another worker has taken over
 	stopped  bool         // a stop was seen, the executions are cancelled
-	tasks    sync.WaitGroup
+	tasks    int          // under way
+	idle     *sync.Cond   // on mu: the last task has ended
 	parallel chan struct{}
+	checked  *sync.Cond // on mu: an entry's task has ended
 }
 
 // claim results.
@@ -42,12 +44,11 @@ const (
 
 // work takes one message of the queue as far as it goes.
 func (e *Engine) work(msg jetstream.Msg) {
-	tenant, session, id, ok := e.cfg.Space.ParseQueued(msg.Subject())
+	k, ok := e.keyOf(msg)
 	if !ok {
 		e.bury(msg, key{}, "the subject names no call", 0)
 		return
 	}
-	k := key{tenant, session, id}
 	delivered := uint64(1)
 	if meta, err := msg.Metadata(); err == nil {
 		delivered = meta.NumDelivered
@@ -65,6 +66,9 @@ func (e *Engine) work(msg jetstream.Msg) {
 	case errors.Is(err, errNoRecord):
 		e.bury(msg, k, "the journal has no record of this call", int(delivered))
 		return
+	case errors.Is(err, errUnreadable):
+		e.bury(msg, k, err.Error(), int(delivered))
+		return
 	case err != nil:
 		e.log.Warn("a call could not be claimed; it comes again", "call", k.String(), "error", err)
 		_ = msg.NakWithDelay(retryDelay)
@@ -72,7 +76,7 @@ func (e *Engine) work(msg jetstream.Msg) {
 	case outcome == held:
 		// Its holder has a message of its own and reads the record again before
 		// it lets go; should it be lost, this one comes again.
-		_ = msg.NakWithDelay(e.cfg.Lease)
+		_ = msg.NakWithDelay(l.untilFree())
 		return
 	case outcome == isEmpty:
 		e.ack(msg)
@@ -85,33 +89,55 @@ func (e *Engine) work(msg jetstream.Msg) {
 		}
 		e.ack(msg)
 		return
+	case ours:
 	}
+	e.step(StepClaimed, k)
+	if l.spent {
+		if err := e.deadLetter(k, msg.Subject(), msg.Data(), spentReason, l.record.Attempts); err != nil {
+			e.log.Error("a dead letter could not be written", "call", k.String(), "error", err)
+		}
+	}
+	e.attend(l, msg)
+	l.mu.Lock()
+	lost, record := l.lost, l.record
+	l.mu.Unlock()
+	switch {
+	case lost:
+		return // whoever took over has the message, or gets it
+	case record.Final:
+		if _, err := e.publish(e.writing(), k, record); err != nil {
+			e.log.Warn("a result could not be published; it is tried again", "call", k.String(), "error", err)
+			_ = msg.NakWithDelay(retryDelay)
+			return
+		}
+	case e.base.Err() != nil && record.unfinished():
+		_ = msg.Nak() // this worker is stopping; another one goes on
+		return
+	}
+	e.ack(msg)
+}
+
+// attend works on a call that this worker has the lease of, as far as it goes.
+// msg is the call's message, or nil.
+func (e *Engine) attend(l *live, msg jetstream.Msg) {
 	e.hold(l)
 	beat := e.heartbeat(l, msg)
 	l.run()
 	beat()
 	e.release(l)
-	l.mu.Lock()
-	lost, record := l.lost, l.record
-	l.mu.Unlock()
-	if lost {
-		return // whoever took over has the message, or gets it
-	}
-	if record.Final {
-		if _, err := e.publish(e.base, k, record); err != nil {
-			e.log.Warn("a result could not be published; it is tried again", "call", k.String(), "error", err)
-			_ = msg.NakWithDelay(retryDelay)
-			return
-		}
-	}
-	e.ack(msg)
 }
+
+// spentReason is why a call that loses every worker ends.
+const spentReason = "every worker that took this call was lost"
 
 const retryDelay = time.Second
 
 // ack acknowledges and waits for the server's word, so that nothing settled
 // comes again. When that fails the message comes again, and finds a final call.
 func (e *Engine) ack(msg jetstream.Msg) {
+	if k, ok := e.keyOf(msg); ok {
+		e.step(StepAck, k)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), ackWithin)
 	defer cancel()
 	if err := msg.DoubleAck(ctx); err != nil && !errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
@@ -121,6 +147,21 @@ func (e *Engine) ack(msg jetstream.Msg) {
 
 const ackWithin = 5 * time.Second
 
+func (e *Engine) keyOf(msg jetstream.Msg) (k key, ok bool) {
+	k.tenant, k.session, k.id, ok = e.cfg.Space.ParseQueued(msg.Subject())
+	return k, ok
+}
+
+// untilFree is when it is worth looking again at a call that another worker
+// holds: when its lease has ended unless it is renewed.
+func (l *live) untilFree() time.Duration {
+	const soonest = 20 * time.Millisecond
+	if l.record.Lease == nil {
+		return soonest
+	}
+	return max(soonest, time.Until(time.UnixMilli(l.record.Lease.Until))+soonest)
+}
+
 // claim takes the lease of a call. r may be nil; else it is the record as it was
 // at that revision.
 func (e *Engine) claim(ctx context.Context, k key, r *Record, revision uint64) (*live, claimed, error) {
@@ -129,6 +170,7 @@ func (e *Engine) claim(ctx context.Context, k key, r *Record, revision uint64) (
 	}
 	var outcome claimed
 	l := &live{e: e, key: k, busy: map[int]bool{}, parallel: make(chan struct{}, e.cfg.Concurrency)}
+	l.checked = sync.NewCond(&l.mu)
 	record, at, err := e.journal.change(ctx, k, r, revision, func(r *Record) bool {
 		now := time.Now()
 		switch {
@@ -339,6 +381,7 @@ func (e *Engine) writing() context.Context { return context.WithoutCancel(e.base
 func (l *live) done(index int, f func(*Record) bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	defer l.checked.Broadcast()
 	delete(l.busy, index)
 	if l.lost {
 		return errLost
@@ -380,8 +423,10 @@ func (l *live) runEntry(index int) {
 		SHA256: entry.SHA256, Arguments: entry.Arguments, IdempotencyKey: idempotencyKey(k.tenant, k.session, id),
 		StartBy: startBy, Timeout: l.e.cfg.Timeout, Repeatable: entry.Repeatable, Trace: record.Trace,
 	})
-	if slotErr == nil && l.e.checks != nil && l.e.checks.Needed(entry.Name) {
-		response = l.e.checks.After(l.ctx, l.check(index, entry, record), response)
+	if slotErr == nil && l.e.checks != nil {
+		// The result is there; neither a stop nor the worker's end keeps a hook
+		// from seeing it.
+		response, slotErr = l.e.checks.After(l.e.writing(), l.check(index, entry, record), response)
 	}
 	kept, err := l.e.keep(l.e.writing(), k, response)
 	if err != nil && slotErr == nil {
@@ -409,6 +454,7 @@ func (l *live) runEntry(index int) {
 func (l *live) giveAway(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	defer l.checked.Broadcast()
 	l.lost = true
 	l.e.log.Warn("a call's record could not be written; another worker takes over", "call", l.key.String(), "error", err)
 }
