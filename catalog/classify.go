@@ -8,7 +8,7 @@ import (
 
 // IsCore reports whether name is one of the tools that agents know without a
 // definition.
-func IsCore(name string) bool { return in(coreTools, name) }
+func IsCore(name string) bool { return has(coreTools, name) }
 
 // deferral decides which definitions are deferred under one configuration.
 type deferral struct {
@@ -30,14 +30,14 @@ func (r deferral) of(d *Definition) bool {
 	switch {
 	case IsBridge(d.Name), d.Name == ManageConnections:
 		return false
-	case in(r.named, d.Name):
+	case has(r.named, d.Name):
 		return true
-	case in(coreTools, d.Name), d.Toolset == "":
+	case has(coreTools, d.Name), d.Toolset == "":
 		return false
 	case strings.HasPrefix(d.Toolset, mcpToolsetPrefix):
 		return true
 	}
-	return !in(directToolsets, d.Toolset)
+	return !has(directToolsets, d.Toolset)
 }
 
 // Kinds of sources, as search results name them.

@@ -286,6 +286,9 @@ func FuzzShortDescription(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string, n int) {
 		n %= 200
 		got := ShortDescription(s, n)
+		if want := plainShortDescription(s, n); got != want {
+			t.Errorf("%q gives %q, want %q", s, got, want)
+		}
 		if chars(got) > max(n, 0)+1 {
 			t.Errorf("%q has %d characters of at most %d", got, chars(got), n+1)
 		}
@@ -295,6 +298,43 @@ func FuzzShortDescription(f *testing.F) {
 			}
 		}
 	})
+}
+
+// plainShortDescription follows the rule in several passes over the whole text.
+func plainShortDescription(s string, n int) string {
+	s = collapse(s)
+	for i := range len(s) {
+		if strings.IndexByte(".!?", s[i]) >= 0 && (i+1 == len(s) || s[i+1] == ' ') && sentenceEnds(s[:i+1]) {
+			s = s[:i+1]
+			break
+		}
+	}
+	r := []rune(s)
+	n = max(n, 0)
+	if len(r) <= n {
+		return s
+	}
+	head := string(r[:n])
+	if i := strings.LastIndex(head, " "); i >= 0 {
+		head = head[:i]
+	}
+	return strings.TrimRight(head, ",;: ") + "…"
+}
+
+func TestNamesWithSpacesAreFoundAsTheyAreListed(t *testing.T) {
+	d := decode(t, []byte(`[{"name":"Read File","description":"Reads.","toolset":"mcp-fs"},{"name":"a, b","toolset":"mcp-fs"}]`))
+	c := New(Input{Definitions: d})
+	for _, form := range []int{4000, 30} {
+		text, _ := Listing(pointers(d), nil, form)
+		if !strings.Contains(text, "Read_File") || !strings.Contains(text, "a,_b") {
+			t.Errorf("%s", text)
+		}
+	}
+	for listed, name := range map[string]string{"Read_File": "Read File", "a,_b": "a, b"} {
+		if r := c.Resolve(listed); r.Verdict != Callable || r.Definition.Name != name {
+			t.Errorf("%s: %+v", listed, r)
+		}
+	}
 }
 
 func FuzzListing(f *testing.F) {

@@ -85,7 +85,7 @@ const maxAskedName = 4096
 
 func (r Resolution) found(c *Catalog, d *Definition) Resolution {
 	r.Definition, r.Verdict = d, Callable
-	if in(c.visible, d.Name) {
+	if has(c.visible, d.Name) {
 		r.Verdict = Direct
 	}
 	return r

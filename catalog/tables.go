@@ -36,7 +36,7 @@ func set(names ...string) map[string]struct{} {
 	return m
 }
 
-func in(m map[string]struct{}, name string) bool {
+func has(m map[string]struct{}, name string) bool {
 	_, ok := m[name]
 	return ok
 }
