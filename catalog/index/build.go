@@ -87,13 +87,7 @@ type builder struct {
 }
 
 func (b *builder) add(w *word, frequency uint16, counted bool) {
-	term := b.lexicon.intern(w)
-	if term&stopBit != 0 {
-		if frequency&nameBit == 0 {
-			return
-		}
-		term &^= stopBit
-	}
+	term := b.lexicon.intern(w) &^ stopBit
 	if counted {
 		b.length++
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // leastShare is the share of the query's weight that a near match must hold.
-const leastShare = 0.2
+const leastShare = 0.05
 
 // roundingSlack keeps sums that were made in another order from deciding.
 const roundingSlack = 1e-9

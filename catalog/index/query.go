@@ -71,9 +71,7 @@ func (s *search) readStandard() {
 		}
 		if len(w.cuts) > 0 {
 			for i := 0; i <= len(w.cuts); i++ {
-				if part := w.part(i); !s.isStop(part) {
-					s.parts = append(s.parts, s.slotOf(part))
-				}
+				s.parts = append(s.parts, s.slotOf(w.part(i)))
 			}
 		}
 		u.partsEnd = len(s.parts)
