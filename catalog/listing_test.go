@@ -133,8 +133,8 @@ func TestListingFollowsTheVectors(t *testing.T) {
 
 // readListing checks every line of a listing against the definitions and returns
 // the groups in order and those that are collapsed.
-func readListing(t testing.TB, text string, d []Definition) (groups, collapsed []string) {
-	t.Helper()
+func readListing(tb testing.TB, text string, d []Definition) (groups, collapsed []string) {
+	tb.Helper()
 	counts := map[string]int{}
 	known := map[string]bool{}
 	for i := range d {
@@ -144,20 +144,20 @@ func readListing(t testing.TB, text string, d []Definition) (groups, collapsed [
 	collapsed = []string{}
 	lines := strings.Split(text, "\n")
 	if lines[0] != listingHeader {
-		t.Fatalf("the first line is %q", lines[0])
+		tb.Fatalf("the first line is %q", lines[0])
 	}
 	shown := 0
 	current := ""
 	closeGroup := func() {
 		if current != "" && shown != counts[current] {
-			t.Errorf("group %s shows %d of %d tools", current, shown, counts[current])
+			tb.Errorf("group %s shows %d of %d tools", current, shown, counts[current])
 		}
 		current, shown = "", 0
 	}
 	for _, l := range lines[1:] {
 		for _, r := range l {
 			if unprintable(r) {
-				t.Fatalf("line %q holds %U", l, r)
+				tb.Fatalf("line %q holds %U", l, r)
 			}
 		}
 		if label, rest, ok := strings.Cut(l, " tools ("); ok && rest == fmt.Sprintf("%d):", counts[label]) {
@@ -169,26 +169,26 @@ func readListing(t testing.TB, text string, d []Definition) (groups, collapsed [
 			closeGroup()
 			at := strings.LastIndex(before, " (")
 			if label := before[:at]; before[at:] != fmt.Sprintf(" (%d", counts[label]) {
-				t.Errorf("line %q, but there are %d tools", l, counts[label])
+				tb.Errorf("line %q, but there are %d tools", l, counts[label])
 			} else {
 				groups, collapsed = append(groups, label), append(collapsed, label)
 			}
 			continue
 		}
 		if current == "" {
-			t.Fatalf("line %q belongs to no group", l)
+			tb.Fatalf("line %q belongs to no group", l)
 		}
 		if bullet, ok := strings.CutPrefix(l, "- "); ok {
 			name, _, _ := strings.Cut(bullet, ": ")
 			if !known[name] {
-				t.Errorf("line %q names no tool", l)
+				tb.Errorf("line %q names no tool", l)
 			}
 			shown++
 			continue
 		}
 		for _, name := range strings.Split(l, ", ") {
 			if !known[name] {
-				t.Errorf("line %q names %q, which is no tool", l, name)
+				tb.Errorf("line %q names %q, which is no tool", l, name)
 			}
 			shown++
 		}
