@@ -108,9 +108,12 @@ func (s *Schema) read(arguments []byte) (*value, *Invalid) {
 }
 
 func (s *Schema) unreadable(arguments []byte, err error) *Invalid {
+	if errors.Is(err, errTooLarge) || errors.Is(err, errTooDeep) || errors.Is(err, errTooMany) {
+		return s.invalid(nil, "maximum", "the arguments are "+err.Error()+"; send less in one call")
+	}
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) {
-		return s.invalid(nil, "maximum", "the arguments are "+err.Error())
+		return s.invalid(nil, "json", "is not valid JSON: "+err.Error())
 	}
 	steps := stepsOfPointer(syntax.JSONPointer)
 	switch {

@@ -37,6 +37,7 @@ func Compile(schema []byte) *Schema {
 		return s
 	}
 	d.discover()
+	d.checkShapes()
 	d.weaken()
 	d.allowNulls()
 	d.relink()
