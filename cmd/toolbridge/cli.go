@@ -48,8 +48,8 @@ func newParser(p *program) (*kong.Kong, error) {
 		kong.Vars{
 			"default_nats":   defaultNATS,
 			"default_prefix": subjects.DefaultPrefix,
-			"search_help":   "1 to 7 queries, each in quotes; - reads them from standard input, one a line.",
-			"describe_help": "1 to 10 names; - reads them from standard input, one a line.",
+			"search_help":    "1 to 7 queries, each in quotes; - reads them from standard input, one a line.",
+			"describe_help":  "1 to 10 names; - reads them from standard input, one a line.",
 		},
 	)
 }

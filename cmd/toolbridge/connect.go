@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"toolbridge/client"
+	"toolbridge/cmd/toolbridge/internal/output"
 	"toolbridge/subjects"
 )
 
@@ -81,39 +82,50 @@ func (f sessionFlags) within(ctx context.Context, usual time.Duration) (context.
 	return context.WithTimeout(ctx, usual)
 }
 
-// explain says what went wrong and what to do next.
-func (f sessionFlags) explain(err error) *subjects.Error {
+// explain is the error for programs, and what people may do next.
+func (f sessionFlags) explain(err error) (e *subjects.Error, advice string) {
 	at := shownURL(f.url())
+	fail := func(code subjects.Code, format string, args ...any) *subjects.Error {
+		return subjects.NewError(code, fmt.Sprintf(format, args...))
+	}
 	var own *subjects.Error
 	switch {
 	case errors.As(err, &own):
-		e := *own
 		switch own.Code {
 		case subjects.CodeUnknownCatalog:
-			e.Message += "\nA catalog lasts 24 hours after its last use and belongs to one session: run \"toolbridge assemble\" again with the same --session, or leave out --catalog."
+			advice = "A catalog belongs to one session: run \"toolbridge assemble\" with the same --session, or leave out --catalog."
 		case subjects.CodeForbidden:
-			e.Message += fmt.Sprintf("\nWhat session %s of tenant %s may do stands in its grant.", f.Session, f.Tenant)
-		case subjects.CodeBusy:
-			e.Message += "\nTry again in a moment."
+			advice = fmt.Sprintf("What session %s of tenant %s may do stands in its grant.", f.Session, f.Tenant)
+		case subjects.CodeBusy, subjects.CodeUnavailable:
+			advice = "Try again in a moment."
+		case subjects.CodeDeadlineExceeded:
+			advice = "Give it longer with --timeout."
 		}
-		return &e
+		return own, advice
 	case errors.Is(err, nats.ErrNoResponders):
-		return subjects.NewError(subjects.CodeUnavailable, fmt.Sprintf(
-			"no worker answers at %s: is \"toolbridge dev\" or \"toolbridge worker\" running there?", at))
+		return fail(subjects.CodeUnavailable, "no worker answers at %s for prefix %s", at, f.prefix()),
+			"Is \"toolbridge dev\" or \"toolbridge worker\" running for this server?"
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrPermissionViolation):
-		return subjects.NewError(subjects.CodeForbidden, fmt.Sprintf(
-			"the NATS server at %s refused: %v\nGive credentials that may act as session %s of tenant %s with --creds FILE.", at, err, f.Session, f.Tenant))
+		return fail(subjects.CodeForbidden, "the NATS server at %s refused: %v", at, err),
+			fmt.Sprintf("Give credentials that may act as session %s of tenant %s with --creds FILE.", f.Session, f.Tenant)
 	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout) && !errors.Is(err, context.DeadlineExceeded):
-		return subjects.NewError(subjects.CodeUnavailable, fmt.Sprintf(
-			"no NATS server at %s: start one with \"toolbridge dev\", or name another with --nats URL.", at))
+		return fail(subjects.CodeUnavailable, "no NATS server at %s", at),
+			"Start one with \"toolbridge dev\", or name another with --nats URL."
 	case errors.Is(err, context.DeadlineExceeded):
-		return subjects.NewError(subjects.CodeDeadlineExceeded, err.Error()+"\nGive it longer with --timeout.")
+		return fail(subjects.CodeDeadlineExceeded, "%v", err), "Give it longer with --timeout."
 	case errors.Is(err, context.Canceled):
-		return subjects.NewError(subjects.CodeUnavailable, "interrupted")
+		return fail(subjects.CodeUnavailable, "interrupted"), ""
 	}
-	e := subjects.NewError(subjects.CodeInternal, err.Error())
+	e = fail(subjects.CodeInternal, "%v", err)
 	e.Retryable = false
-	return e
+	return e, ""
+}
+
+func (f sessionFlags) prefix() string {
+	if f.Prefix == "" {
+		return subjects.DefaultPrefix
+	}
+	return f.Prefix
 }
 
 // fail prints why a request failed: on standard error for people, with --json
@@ -123,7 +135,7 @@ func (f sessionFlags) fail(p *program, err error) error {
 	if errors.As(err, &usage) {
 		return err
 	}
-	e := f.explain(err)
+	e, advice := f.explain(err)
 	if f.JSON {
 		body, encErr := subjects.Encode(subjects.ErrorReply{Error: e})
 		if encErr != nil {
@@ -133,7 +145,11 @@ func (f sessionFlags) fail(p *program, err error) error {
 			return err
 		}
 	}
-	fmt.Fprintf(p.stderr, "toolbridge: %s: %s\n", e.Code, e.Message)
+	out := output.New(p.stderr, p.lookup)
+	out.Line(0, fmt.Sprintf("toolbridge: %s: %s", e.Code, e.Message))
+	if advice != "" {
+		out.Line(0, advice)
+	}
 	return errReported
 }
 

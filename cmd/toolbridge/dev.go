@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"toolbridge/client"
 	"toolbridge/cmd/toolbridge/internal/config"
 	"toolbridge/cmd/toolbridge/internal/embedded"
 	"toolbridge/connectors/mcp"
-	"toolbridge/subjects"
 	"toolbridge/worker"
 )
 
@@ -54,8 +53,9 @@ func (c *devCommand) Run(ctx context.Context, p *program) error {
 	d := &dev{cfg: cfg, log: log}
 	err = d.start(ctx, c, servers)
 	if err == nil {
+		d.seen(ctx)
 		if err = printLine(p.stdout, []byte(fmt.Sprintf("ready nats=%s http=-", d.server.URL()))); err == nil {
-			d.tryIt(p.stderr, c.Store)
+			d.tryIt(ctx, p.stderr, c.Store)
 			<-ctx.Done()
 			fmt.Fprintln(p.stderr, "stopping …")
 		}
@@ -74,6 +74,8 @@ type dev struct {
 	nc     *nats.Conn
 	worker *worker.Worker
 	host   *mcp.Host
+
+	session *client.Session // dev's own
 }
 
 func (d *dev) start(ctx context.Context, c *devCommand, servers []mcp.ServerConfig) error {
@@ -95,6 +97,13 @@ func (d *dev) start(ctx context.Context, c *devCommand, servers []mcp.ServerConf
 		return err
 	}
 	if err = d.worker.Start(starting); err != nil {
+		return err
+	}
+	own, err := client.New(d.nc, client.Config{Space: wc.Space}) // ends with the connection
+	if err != nil {
+		return err
+	}
+	if d.session, err = own.Session(devTenant, devSession); err != nil {
 		return err
 	}
 	if len(servers) == 0 {
@@ -134,31 +143,4 @@ func (d *dev) stop(ctx context.Context, grace time.Duration) error {
 		errs = append(errs, d.server.Stop())
 	}
 	return errors.Join(errs...)
-}
-
-// tryIt says how the MCP servers stand and what to type next.
-func (d *dev) tryIt(w io.Writer, store string) {
-	flag := ""
-	if url := d.server.URL(); url != defaultNATS {
-		flag = " --nats " + url
-	}
-	fmt.Fprintf(w, "\nNATS at %s, data in %s. Nothing is protected: for this machine only.\n", d.server.URL(), store)
-	if d.host != nil {
-		for _, s := range d.host.Status() {
-			line := fmt.Sprintf("MCP server %s: %s, %s", s.Name, s.State, count(s.ToolCount, "tool"))
-			if s.State != subjects.StateReady {
-				line = fmt.Sprintf("MCP server %s: %s %s", s.Name, s.State, s.Reason)
-			}
-			fmt.Fprintln(w, line)
-		}
-	}
-	fmt.Fprintln(w, "\nTry, in another terminal:")
-	if d.host == nil {
-		fmt.Fprintf(w, "  toolbridge dev --mcp everything='npx -y @modelcontextprotocol/server-everything'   (after stopping this one)\n")
-	}
-	fmt.Fprintf(w, "  toolbridge assemble%s\n", flag)
-	fmt.Fprintf(w, "  toolbridge search 'echo a message'%s\n", flag)
-	fmt.Fprintf(w, "  toolbridge describe mcp__everything__echo%s\n", flag)
-	fmt.Fprintf(w, "  toolbridge call mcp__everything__echo '{\"message\":\"hello\"}'%s\n", flag)
-	fmt.Fprintln(w, "Stop with Ctrl-C.")
 }

@@ -40,7 +40,7 @@ func printSearch(out *output.Printer, raw json.RawMessage) error {
 		out.Heading(g.Query)
 		out.Rows(2, foundRows(g.Matches, r.Tools))
 		if len(g.Matches) == 0 {
-			out.Line(2, fmt.Sprintf("Nothing matches, among %d tools.", r.TotalAvailable))
+			out.Line(2, fmt.Sprintf("Nothing matches, among %s.", count(r.TotalAvailable, "tool")))
 		}
 		if len(g.NearMatches) > 0 {
 			out.Line(2, "near:")
