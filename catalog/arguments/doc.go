@@ -16,7 +16,7 @@
 //     written; repaired arguments keep every other byte and the order of
 //     members. Numbers never pass through a float: every digit survives.
 //  3. What Repair returns is valid against everything of the schema that is
-//     enforced, and repairing it again changes nothing.
+//     enforced, except as 6 says, and repairing it again changes nothing.
 //  4. Duplicate members, truncated text, NaN, Infinity and numbers out of range
 //     are refused with their place, so that whoever approves arguments and
 //     whoever receives them read the same.

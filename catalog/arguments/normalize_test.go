@@ -31,6 +31,7 @@ func TestNormalizeRefusesWithCodePositionNameAndPath(t *testing.T) {
 		"name of a wrong type":         {`{"calls":[{"name":["a"]}]}`, RefusedNameType, 0, "", "", "text"},
 		"eleven entries":               {eleven, RefusedTooManyEntries, -1, "a", "", "first 10"},
 		"stray member, two entries":    {`{"calls":[{"name":"a"},{"name":"b"}],"limit":3}`, RefusedStray, -1, "a", "", "limit"},
+		"arguments beside calls":       {`{"calls":[{"name":"a"}],"arguments":{"x":1}}`, RefusedStray, -1, "a", "", "own arguments"},
 		"nested in text":               {`{"calls":` + quoted(`{"name":"tool_call","arguments":`+quoted(`{"calls":[{"name":"b","arguments":{"x":1}}]}`)+`}`) + `}`, RefusedBridgeName, 0, "tool_call", "", `{"name":"b","arguments":{"x":1}}`},
 		"too deep":                     {`{"name":"a","arguments":` + strings.Repeat(`{"x":`, 200) + `1` + strings.Repeat(`}`, 200) + `}`, RefusedTooDeep, -1, "", "", "levels"},
 		"too deep in text":             {`{"name":"a","arguments":` + quoted(strings.Repeat(`{"x":`, 200)+`1`+strings.Repeat(`}`, 200)) + `}`, RefusedTooDeep, 0, "a", "", "levels"},
