@@ -25,6 +25,8 @@ type web struct {
 	srv  *http.Server
 	wrap func(http.Handler) http.Handler
 
+	end func() // of the SDK's sessions
+
 	mu       sync.Mutex
 	requests []*http.Request
 	bodies   []string
@@ -41,6 +43,11 @@ func newWeb(t *testing.T, o *sdk.StreamableHTTPOptions, make func() *sdk.Server)
 func (w *web) start(o *sdk.StreamableHTTPOptions, make func() *sdk.Server) {
 	w.t.Helper()
 	server := make()
+	w.end = func() {
+		for session := range server.Sessions() {
+			_ = session.Close()
+		}
+	}
 	var handler http.Handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, o)
 	if w.wrap != nil {
 		handler = w.wrap(handler)
@@ -71,7 +78,12 @@ func (w *web) serve(handler http.Handler) {
 	go func() { _ = srv.Serve(l) }()
 }
 
-func (w *web) stop() { _ = w.srv.Close() }
+func (w *web) stop() {
+	_ = w.srv.Close()
+	if w.end != nil {
+		w.t.Cleanup(w.end) // it waits for the tools that run
+	}
+}
 
 func (w *web) url() string { return "http://" + w.addr + "/mcp" }
 
@@ -174,7 +186,7 @@ func TestAnHTTPServerThatGoesIsUnavailableAndComesBack(t *testing.T) {
 	b := newBus(t)
 	h, _ := b.host(Config{Servers: []ServerConfig{w.config("web"), stdio("other", "standard")}})
 	b.awaitState(h, "web", subjects.StateReady)
-	r := b.request(h, "web", "mcp__web__sleep", `{"ms":60000}`)
+	r := b.request(h, "web", "mcp__web__sleep", `{"ms":2000}`)
 	in := b.ask("web", r)
 	for w.count("tools/call") == 0 {
 		<-time.After(time.Millisecond)
@@ -268,8 +280,6 @@ func TestHeadersAreNotSentToWhereTheServerRedirects(t *testing.T) {
 }
 
 func TestHostileHTTPServersAreBounded(t *testing.T) {
-	hang := make(chan struct{})
-	defer close(hang)
 	kinds := map[string]http.HandlerFunc{
 		"hangs":     func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 		"not found": func(out http.ResponseWriter, _ *http.Request) { out.WriteHeader(http.StatusNotFound) },
@@ -290,13 +300,16 @@ func TestHostileHTTPServersAreBounded(t *testing.T) {
 			fmt.Fprint(out, "data: {\"jsonrpc\":\n\ndata: x\n\n")
 		},
 	}
-	b := newBus(t)
 	var servers []ServerConfig
 	for name, handler := range kinds {
-		srv := httptest.NewServer(handler)
-		defer srv.Close()
+		srv := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // only then the server notices that the client has gone
+			handler(out, r)
+		}))
+		t.Cleanup(srv.Close)
 		servers = append(servers, ServerConfig{Name: name, URL: srv.URL, ConnectTimeout: 500 * time.Millisecond, MaxMessage: 1 << 20})
 	}
+	b := newBus(t)
 	h, _ := b.host(Config{Servers: servers})
 	for name := range kinds {
 		reg := b.awaitState(h, name, subjects.StateUnavailable)
