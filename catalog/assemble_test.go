@@ -37,8 +37,8 @@ type assemblyVectors struct {
 }
 
 // toolNames are the names of an assembly's tools.
-func toolNames(t testing.TB, tools [][]byte) []string {
-	t.Helper()
+func toolNames(tb testing.TB, tools [][]byte) []string {
+	tb.Helper()
 	out := []string{}
 	for _, raw := range tools {
 		var d struct {
@@ -46,7 +46,7 @@ func toolNames(t testing.TB, tools [][]byte) []string {
 			Function struct{ Name string }
 		}
 		if err := json.Unmarshal(raw, &d); err != nil {
-			t.Fatalf("%s: %v", raw, err)
+			tb.Fatalf("%s: %v", raw, err)
 		}
 		out = append(out, d.Name+d.Function.Name)
 	}
@@ -120,21 +120,21 @@ func TestAssembleFollowsTheVectors(t *testing.T) {
 	}
 }
 
-func searchDescription(t testing.TB, a Assembly) string {
-	t.Helper()
+func searchDescription(tb testing.TB, a Assembly) string {
+	tb.Helper()
 	for _, raw := range a.Tools {
 		var d struct {
 			Name, Description string
 			Function          struct{ Name, Description string }
 		}
 		if err := json.Unmarshal(raw, &d); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if d.Name == ToolSearch || d.Function.Name == ToolSearch {
 			return d.Description + d.Function.Description
 		}
 	}
-	t.Fatal("no tool_search")
+	tb.Fatal("no tool_search")
 	return ""
 }
 

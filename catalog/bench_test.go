@@ -3,6 +3,7 @@ package catalog
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -94,7 +95,7 @@ func BenchmarkSearchPayload(b *testing.B) {
 	for _, n := range []int{500, 5000} {
 		c := New(benchInput(b, n))
 		c.Prepare()
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if payload, isError := c.Search([]byte(`{"queries":["create invoice in server07 workspace"],"limit":5}`), SearchOptions{}); isError {

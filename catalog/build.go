@@ -10,21 +10,21 @@ import (
 )
 
 // Schemas that stand in for one that is missing or unusable.
-var (
-	noSchema  = jsontext.Value(`{}`)
-	anyObject = jsontext.Value(`{"type":"object"}`)
+const (
+	noSchema  = `{}`
+	anyObject = `{"type":"object"}`
 )
 
 // add makes a definition of what the reader holds, or a warning.
 func (c *collector) add(i int, r *reader) {
 	raw := jsontext.Value(r.text[r.whole.start:r.whole.end:r.whole.end])
 	if len(raw) > c.lim.DefinitionBytes {
-		c.tooLarge(i, "", len(raw), 0)
+		c.tooLarge(i, len(raw), 0)
 		return
 	}
 	chars, depth := measure(raw)
 	if depth > c.lim.Depth {
-		c.tooLarge(i, "", 0, depth)
+		c.tooLarge(i, 0, depth)
 		return
 	}
 	c.seen++
@@ -130,7 +130,7 @@ func (c *collector) description(d *Definition, v jsontext.Value) {
 func (c *collector) parameters(d *Definition, s *schema) {
 	switch {
 	case s.value == nil || s.value.Kind() == 'n':
-		d.Parameters = noSchema
+		d.Parameters = jsontext.Value(noSchema)
 	case s.value.Kind() == '{':
 		d.Parameters = s.value
 		d.Properties = s.properties[:min(len(s.properties), c.lim.IndexedProperties)]
@@ -138,7 +138,7 @@ func (c *collector) parameters(d *Definition, s *schema) {
 	case s.value.Kind() == 't':
 		d.Parameters = s.value
 	default:
-		d.Parameters, d.hashed = anyObject, s.value
+		d.Parameters, d.hashed = jsontext.Value(anyObject), s.value
 		c.warn(subjects.WarnParametersInvalid, label(0, d.Name), label(0, d.Name)+": the parameter schema is not an object; one that takes any object stands in for it")
 	}
 }

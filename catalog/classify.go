@@ -6,10 +6,6 @@ import (
 	"toolbridge/subjects"
 )
 
-// IsCore reports whether name is one of the tools that agents know without a
-// definition.
-func IsCore(name string) bool { return in(coreTools, name) }
-
 // deferral decides which definitions are deferred under one configuration.
 type deferral struct {
 	named map[string]struct{}
@@ -17,7 +13,7 @@ type deferral struct {
 
 func newDeferral(c Config) deferral {
 	if c.Defer == nil {
-		return deferral{defaultDefer}
+		return deferral{set(DefaultDefer()...)}
 	}
 	return deferral{set(c.Defer...)}
 }
@@ -30,14 +26,14 @@ func (r deferral) of(d *Definition) bool {
 	switch {
 	case IsBridge(d.Name), d.Name == ManageConnections:
 		return false
-	case in(r.named, d.Name):
+	case has(r.named, d.Name):
 		return true
-	case in(coreTools, d.Name), d.Toolset == "":
+	case IsCore(d.Name), d.Toolset == "":
 		return false
 	case strings.HasPrefix(d.Toolset, mcpToolsetPrefix):
 		return true
 	}
-	return !in(directToolsets, d.Toolset)
+	return !direct(d.Toolset)
 }
 
 // Kinds of sources, as search results name them.

@@ -72,8 +72,10 @@ func TestConfigFollowsTheVectors(t *testing.T) {
 			if got.Defer != nil {
 				names = &got.Defer
 			}
-			if diff := cmp.Diff(want, vectorConfig{Enabled: got.Enabled, ThresholdPct: want.ThresholdPct, SearchDefaultLimit: got.SearchDefaultLimit,
-				MaxSearchLimit: got.MaxSearchLimit, Listing: got.Listing, ListingMaxTokens: got.ListingMaxTokens, Defer: names}); diff != "" {
+			if diff := cmp.Diff(want, vectorConfig{
+				Enabled: got.Enabled, ThresholdPct: want.ThresholdPct, SearchDefaultLimit: got.SearchDefaultLimit,
+				MaxSearchLimit: got.MaxSearchLimit, Listing: got.Listing, ListingMaxTokens: got.ListingMaxTokens, Defer: names,
+			}); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -110,9 +112,19 @@ func TestF03EnabledInEverySpelling(t *testing.T) {
 		value string
 		want  []Switch
 	}{
-		{`false`, []Switch{Off}}, {`"off"`, []Switch{Off}}, {`"OFF"`, []Switch{Off}}, {`"no"`, []Switch{Off}}, {`0`, []Switch{Off}}, {`"0"`, []Switch{Off}},
-		{`true`, []Switch{On, Auto}}, {`"auto"`, []Switch{Auto}}, {`"on"`, []Switch{On}}, {`"yes"`, []Switch{On}},
-		{`"maybe"`, []Switch{Auto}}, {`null`, []Switch{Auto}}, {`{}`, []Switch{Auto}},
+		{`false`, []Switch{Off}},
+		{`"off"`, []Switch{Off}},
+		{`"OFF"`, []Switch{Off}},
+		{`"no"`, []Switch{Off}},
+		{`0`, []Switch{Off}},
+		{`"0"`, []Switch{Off}},
+		{`true`, []Switch{On, Auto}},
+		{`"auto"`, []Switch{Auto}},
+		{`"on"`, []Switch{On}},
+		{`"yes"`, []Switch{On}},
+		{`"maybe"`, []Switch{Auto}},
+		{`null`, []Switch{Auto}},
+		{`{}`, []Switch{Auto}},
 	}
 	for _, c := range cases {
 		got, warnings := ParseConfig([]byte(`{"enabled":` + c.value + `}`))

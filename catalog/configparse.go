@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -72,7 +73,7 @@ func (c Config) With(override []byte) (Config, []Warning) {
 		return c, nil
 	}
 	list, err := members(override)
-	if err == errNotObject {
+	if errors.Is(err, errNotObject) {
 		p.invalid("", override, "a mapping, true or false", "the section is ignored")
 		return c, p.warnings
 	}
@@ -102,7 +103,7 @@ func (c Config) With(override []byte) (Config, []Warning) {
 		case "ranking":
 			c.Ranking = p.ranking(m, c.Ranking)
 		default:
-			p.unknown(m.name, configKeys)
+			p.unknown(m.name, configKeys())
 		}
 	}
 	c.SearchDefaultLimit = min(wantLimit, c.MaxSearchLimit)
@@ -110,7 +111,9 @@ func (c Config) With(override []byte) (Config, []Warning) {
 }
 
 // configKeys are the keys of tools.tool_search.
-var configKeys = []string{"enabled", "threshold_pct", "search_default_limit", "max_search_limit", "listing", "listing_max_tokens", "defer", "ranking", "near_matches"}
+func configKeys() []string {
+	return []string{"enabled", "threshold_pct", "search_default_limit", "max_search_limit", "listing", "listing_max_tokens", "defer", "ranking", "near_matches"}
+}
 
 // MarshalJSON writes every setting, always in the same order; ParseConfig reads
 // it back to an equal Config.
@@ -172,9 +175,10 @@ func ParseConnectors(raw []byte) (enabled bool, warnings []Warning) {
 		return false, nil
 	case 't', 'n':
 		return true, nil
-	}
-	if len(raw) == 0 {
-		return true, nil
+	default:
+		if len(raw) == 0 {
+			return true, nil
+		}
 	}
 	list, err := members(raw)
 	if err != nil {

@@ -159,11 +159,12 @@ func (p *configReader) truth(m member) bool {
 	case '0':
 		v, _ := number(m.value)
 		return v != 0
-	}
-	if m.value.Kind() != 'n' {
+	case 'n':
+		return true
+	default:
 		p.invalid(m.name, m.value, "true or false", "connectors stay enabled")
+		return true
 	}
-	return true
 }
 
 // number is the value of a JSON number, of text that spells one ("7.5", "1e3",
@@ -217,7 +218,7 @@ func plainDigits(s string) (string, bool) {
 		return s, s != ""
 	}
 	for i := range len(s) {
-		if s[i] == '_' && !(i > 0 && i+1 < len(s) && digit(s[i-1]) && digit(s[i+1])) {
+		if s[i] == '_' && (i == 0 || i+1 == len(s) || !digit(s[i-1]) || !digit(s[i+1])) {
 			return "", false
 		}
 	}

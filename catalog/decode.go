@@ -76,11 +76,11 @@ func decodePart(c *collector, i int, part []byte) {
 		return
 	}
 	if len(part) > c.lim.DefinitionBytes {
-		c.tooLarge(i, "", len(part), 0)
+		c.tooLarge(i, len(part), 0)
 		return
 	}
 	if _, depth := measure(part); depth > c.lim.Depth {
-		c.tooLarge(i, "", 0, depth)
+		c.tooLarge(i, 0, depth)
 		return
 	}
 	err := decodeObject(c, i, part)
@@ -151,13 +151,13 @@ func (c *collector) notAnObject(i int) {
 	c.warn(subjects.WarnNotAnObject, label(i, ""), fmt.Sprintf("tools[%d] is left out: a definition is a JSON object", i))
 }
 
-func (c *collector) tooLarge(i int, name string, size, depth int) {
+func (c *collector) tooLarge(i, size, depth int) {
 	c.seen++
 	why := fmt.Sprintf("it has %d bytes, at most %d are read", size, c.lim.DefinitionBytes)
 	if depth > 0 {
 		why = fmt.Sprintf("it nests %d levels deep, at most %d are read", depth, c.lim.Depth)
 	}
-	c.warn(subjects.WarnTooLarge, label(i, name), fmt.Sprintf("%s is left out: %s", label(i, name), why))
+	c.warn(subjects.WarnTooLarge, label(i, ""), fmt.Sprintf("%s is left out: %s", label(i, ""), why))
 }
 
 func (c *collector) repaired(i int) {

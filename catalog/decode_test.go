@@ -54,8 +54,10 @@ func TestVisibleIsEverythingButOurOwnFields(t *testing.T) {
 		{"several in a row", `{"toolset":"t","parallel":true,"name":"a","aliases":["b"],"annotations":{"toolset":1},"x":{}}`, `{"name":"a","x":{}}`},
 		{"with white space", "{\n  \"toolset\": \"t\",\n  \"name\": \"a\",\n  \"parallel\": true\n}", "{\n  \"name\": \"a\"\n}"},
 		{"alternating", `{"toolset":"t","name":"a","parallel":false,"x":1,"aliases":[]}`, `{"name":"a","x":1}`},
-		{"only on the top level", `{"type":"function","function":{"name":"a","toolset":"mine","parameters":{"properties":{"toolset":{},"aliases":{}}}},"toolset":"t"}`,
-			`{"type":"function","function":{"name":"a","toolset":"mine","parameters":{"properties":{"toolset":{},"aliases":{}}}}}`},
+		{
+			"only on the top level", `{"type":"function","function":{"name":"a","toolset":"mine","parameters":{"properties":{"toolset":{},"aliases":{}}}},"toolset":"t"}`,
+			`{"type":"function","function":{"name":"a","toolset":"mine","parameters":{"properties":{"toolset":{},"aliases":{}}}}}`,
+		},
 		{"the owner at both places", `{"_hermes_source_name":"o","type":"function","function":{"_hermes_source_name":"o","name":"a","x":1}}`, `{"type":"function","function":{"name":"a","x":1}}`},
 		{"an escaped key", `{"name":"a","t\u006folset":"t","y":"\/é\u00e9"}`, `{"name":"a","y":"\/é\u00e9"}`},
 		{"numbers and escapes stay", `{"name":"a","n":[1e5,1.50,9007199254740993,-0.0],"parallel":true,"s":"<&>\u003c"}`, `{"name":"a","n":[1e5,1.50,9007199254740993,-0.0],"s":"<&>\u003c"}`},
@@ -343,6 +345,19 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		Assemble(Input{Definitions: definitions})
+
+		// What stands, written as an array again, reads as the same.
+		array := []byte{'['}
+		for i := range definitions {
+			if i > 0 {
+				array = append(array, ',')
+			}
+			array = append(array, definitions[i].Raw...)
+		}
+		again, _, err := Decode(append(array, ']'), Limits{})
+		if err != nil || !slices.Equal(names(again), names(definitions)) {
+			t.Errorf("%s reads as %v, %v; want %v", array, names(again), err, names(definitions))
+		}
 	})
 }
 

@@ -136,7 +136,7 @@ func (c *Catalog) Tell(a DescribeArguments, o DescribeOptions) []byte {
 		b = appendString(b, description)
 		b = append(b, `,"parameters":`...)
 		if len(parameters) == 0 {
-			parameters = noSchema
+			parameters = jsontext.Value(noSchema)
 		}
 		b = append(b, parameters...)
 		b = append(b, '}')

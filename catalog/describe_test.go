@@ -25,18 +25,18 @@ type describeReply struct {
 	Error      *struct{ Code, Message string }
 }
 
-func describe(t testing.TB, c *Catalog, args string) describeReply {
-	t.Helper()
+func describe(tb testing.TB, c *Catalog, args string) describeReply {
+	tb.Helper()
 	payload, isError := c.Describe([]byte(args))
 	if !jsontext.Value(payload).IsValid() {
-		t.Fatalf("%s is not strictly valid", payload)
+		tb.Fatalf("%s is not strictly valid", payload)
 	}
 	var r describeReply
 	if err := json.Unmarshal(payload, &r); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if isError != (r.Error != nil) {
-		t.Fatalf("is_error %v with %s", isError, payload)
+		tb.Fatalf("is_error %v with %s", isError, payload)
 	}
 	return r
 }
@@ -143,8 +143,9 @@ const calendarTools = `[
  {"type":"function","function":{"name":"mcp__cal__list_events","description":"List events.","parameters":{"type":"object","properties":{"day":{"type":"string"}}}}},
  {"type":"function","function":{"name":"terminal","description":"Run shell","parameters":{"type":"object"}}}]`
 
-func calendar(t testing.TB) *Catalog {
-	return New(Input{Definitions: decode(t, []byte(calendarTools))})
+func calendar(tb testing.TB) *Catalog {
+	tb.Helper()
+	return New(Input{Definitions: decode(tb, []byte(calendarTools))})
 }
 
 // D01: one unknown name does not cost the others, and repeats collapse.

@@ -59,6 +59,7 @@ func canonical(b []byte, d *jsontext.Decoder) ([]byte, error) {
 		return canonicalObject(b, d)
 	case '[':
 		return canonicalArray(b, d)
+	default:
 	}
 	v, err := d.ReadValue()
 	if err != nil {

@@ -8,17 +8,27 @@ import (
 
 func TestDefinitionHashIsOverSortedCompactJSON(t *testing.T) {
 	for _, c := range []struct{ name, tool, hashed string }{
-		{"order of keys", `{"name":"a","description":"d","parameters":{"type":"object","properties":{"b":{"type":"string","x":1},"a":{}}}}`,
-			`{"description":"d","name":"a","parameters":{"properties":{"a":{},"b":{"type":"string","x":1}},"type":"object"}}`},
+		{
+			"order of keys", `{"name":"a","description":"d","parameters":{"type":"object","properties":{"b":{"type":"string","x":1},"a":{}}}}`,
+			`{"description":"d","name":"a","parameters":{"properties":{"a":{},"b":{"type":"string","x":1}},"type":"object"}}`,
+		},
 		{"nothing but a name", `{"name":"a"}`, `{"description":"","name":"a","parameters":{}}`},
-		{"nested keys in arrays", `{"name":"a","parameters":{"anyOf":[{"z":1,"a":[{"y":2,"b":3}]}]}}`,
-			`{"description":"","name":"a","parameters":{"anyOf":[{"a":[{"b":3,"y":2}],"z":1}]}}`},
-		{"numbers as written", `{"name":"a","parameters":{"n":9007199254740993,"f":1.50,"e":1E+2,"z":-0.0}}`,
-			`{"description":"","name":"a","parameters":{"e":1E+2,"f":1.50,"n":9007199254740993,"z":-0.0}}`},
-		{"non-ASCII stays and sorts by code point", `{"name":"ä","description":"caf\u00e9 \ud83d\ude80","parameters":{"\ud83d\ude80":1,"\uffee":2,"é":3,"z":4}}`,
-			"{\"description\":\"café 🚀\",\"name\":\"ä\",\"parameters\":{\"z\":4,\"é\":3,\"\uffee\":2,\"🚀\":1}}"},
-		{"escapes are the shortest", `{"name":"a","description":"\u003c&\u003e \/ \u0022 \\ \u000a\t\u0001\u007f\u2028","parameters":{}}`,
-			"{\"description\":\"<&> / \\\" \\\\ \\n\\t\\u0001\u007f\u2028\",\"name\":\"a\",\"parameters\":{}}"},
+		{
+			"nested keys in arrays", `{"name":"a","parameters":{"anyOf":[{"z":1,"a":[{"y":2,"b":3}]}]}}`,
+			`{"description":"","name":"a","parameters":{"anyOf":[{"a":[{"b":3,"y":2}],"z":1}]}}`,
+		},
+		{
+			"numbers as written", `{"name":"a","parameters":{"n":9007199254740993,"f":1.50,"e":1E+2,"z":-0.0}}`,
+			`{"description":"","name":"a","parameters":{"e":1E+2,"f":1.50,"n":9007199254740993,"z":-0.0}}`,
+		},
+		{
+			"non-ASCII stays and sorts by code point", `{"name":"ä","description":"caf\u00e9 \ud83d\ude80","parameters":{"\ud83d\ude80":1,"\uffee":2,"é":3,"z":4}}`,
+			"{\"description\":\"café 🚀\",\"name\":\"ä\",\"parameters\":{\"z\":4,\"é\":3,\"\uffee\":2,\"🚀\":1}}",
+		},
+		{
+			"escapes are the shortest", `{"name":"a","description":"\u003c&\u003e \/ \u0022 \\ \u000a\t\u0001\u007f\u2028","parameters":{}}`,
+			"{\"description\":\"<&> / \\\" \\\\ \\n\\t\\u0001\u007f\u2028\",\"name\":\"a\",\"parameters\":{}}",
+		},
 		{"white space does not count", "{ \"name\" : \"a\" ,\n \"parameters\" : { \"a\" : [ 1 , 2 ] } }", `{"description":"","name":"a","parameters":{"a":[1,2]}}`},
 		{"own fields do not count", `{"name":"a","toolset":"x","parallel":true,"aliases":["b"],"annotations":{"readOnlyHint":true}}`, `{"description":"","name":"a","parameters":{}}`},
 		{"every dialect alike", `{"type":"function","function":{"name":"a","description":"d","parameters":{"b":1,"a":2}}}`, `{"description":"d","name":"a","parameters":{"a":2,"b":1}}`},

@@ -133,8 +133,8 @@ func TestListingFollowsTheVectors(t *testing.T) {
 
 // readListing checks every line of a listing against the definitions and returns
 // the groups in order and those that are collapsed.
-func readListing(t testing.TB, text string, d []Definition) (groups, collapsed []string) {
-	t.Helper()
+func readListing(tb testing.TB, text string, d []Definition) (groups, collapsed []string) {
+	tb.Helper()
 	counts := map[string]int{}
 	known := map[string]bool{}
 	for i := range d {
@@ -144,20 +144,20 @@ func readListing(t testing.TB, text string, d []Definition) (groups, collapsed [
 	collapsed = []string{}
 	lines := strings.Split(text, "\n")
 	if lines[0] != listingHeader {
-		t.Fatalf("the first line is %q", lines[0])
+		tb.Fatalf("the first line is %q", lines[0])
 	}
 	shown := 0
 	current := ""
 	closeGroup := func() {
 		if current != "" && shown != counts[current] {
-			t.Errorf("group %s shows %d of %d tools", current, shown, counts[current])
+			tb.Errorf("group %s shows %d of %d tools", current, shown, counts[current])
 		}
 		current, shown = "", 0
 	}
 	for _, l := range lines[1:] {
 		for _, r := range l {
 			if unprintable(r) {
-				t.Fatalf("line %q holds %U", l, r)
+				tb.Fatalf("line %q holds %U", l, r)
 			}
 		}
 		if label, rest, ok := strings.Cut(l, " tools ("); ok && rest == fmt.Sprintf("%d):", counts[label]) {
@@ -169,26 +169,26 @@ func readListing(t testing.TB, text string, d []Definition) (groups, collapsed [
 			closeGroup()
 			at := strings.LastIndex(before, " (")
 			if label := before[:at]; before[at:] != fmt.Sprintf(" (%d", counts[label]) {
-				t.Errorf("line %q, but there are %d tools", l, counts[label])
+				tb.Errorf("line %q, but there are %d tools", l, counts[label])
 			} else {
 				groups, collapsed = append(groups, label), append(collapsed, label)
 			}
 			continue
 		}
 		if current == "" {
-			t.Fatalf("line %q belongs to no group", l)
+			tb.Fatalf("line %q belongs to no group", l)
 		}
 		if bullet, ok := strings.CutPrefix(l, "- "); ok {
 			name, _, _ := strings.Cut(bullet, ": ")
 			if !known[name] {
-				t.Errorf("line %q names no tool", l)
+				tb.Errorf("line %q names no tool", l)
 			}
 			shown++
 			continue
 		}
 		for _, name := range strings.Split(l, ", ") {
 			if !known[name] {
-				t.Errorf("line %q names %q, which is no tool", l, name)
+				tb.Errorf("line %q names %q, which is no tool", l, name)
 			}
 			shown++
 		}
@@ -286,6 +286,9 @@ func FuzzShortDescription(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string, n int) {
 		n %= 200
 		got := ShortDescription(s, n)
+		if want := plainShortDescription(s, n); got != want {
+			t.Errorf("%q gives %q, want %q", s, got, want)
+		}
 		if chars(got) > max(n, 0)+1 {
 			t.Errorf("%q has %d characters of at most %d", got, chars(got), n+1)
 		}
@@ -295,6 +298,43 @@ func FuzzShortDescription(f *testing.F) {
 			}
 		}
 	})
+}
+
+// plainShortDescription follows the rule in several passes over the whole text.
+func plainShortDescription(s string, n int) string {
+	s = collapse(s)
+	for i := range len(s) {
+		if strings.IndexByte(".!?", s[i]) >= 0 && (i+1 == len(s) || s[i+1] == ' ') && sentenceEnds(s[:i+1]) {
+			s = s[:i+1]
+			break
+		}
+	}
+	r := []rune(s)
+	n = max(n, 0)
+	if len(r) <= n {
+		return s
+	}
+	head := string(r[:n])
+	if i := strings.LastIndex(head, " "); i >= 0 {
+		head = head[:i]
+	}
+	return strings.TrimRight(head, ",;: ") + "…"
+}
+
+func TestNamesWithSpacesAreFoundAsTheyAreListed(t *testing.T) {
+	d := decode(t, []byte(`[{"name":"Read File","description":"Reads.","toolset":"mcp-fs"},{"name":"a, b","toolset":"mcp-fs"}]`))
+	c := New(Input{Definitions: d})
+	for _, form := range []int{4000, 30} {
+		text, _ := Listing(pointers(d), nil, form)
+		if !strings.Contains(text, "Read_File") || !strings.Contains(text, "a,_b") {
+			t.Errorf("%s", text)
+		}
+	}
+	for listed, name := range map[string]string{"Read_File": "Read File", "a,_b": "a, b"} {
+		if r := c.Resolve(listed); r.Verdict != Callable || r.Definition.Name != name {
+			t.Errorf("%s: %+v", listed, r)
+		}
+	}
 }
 
 func FuzzListing(f *testing.F) {

@@ -56,7 +56,7 @@ func members(raw []byte) ([]member, error) {
 	if _, err := d.ReadToken(); err != nil {
 		return nil, readable(err)
 	}
-	if _, err := d.ReadToken(); err != io.EOF {
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("text follows after the JSON value")
 	}
 	return out, nil
@@ -98,7 +98,7 @@ func readable(err error) error {
 		}
 		return fmt.Errorf("not valid JSON at byte %d", s.ByteOffset)
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return errors.New("empty")
 	}
 	return errors.New(oneLine(err.Error(), 160))

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -29,7 +30,7 @@ func modelArguments(args []byte, usage string) ([]member, *subjects.SlotError) {
 		return nil, nil
 	}
 	list, err := members(args)
-	if err == errNotObject {
+	if errors.Is(err, errNotObject) {
 		return nil, refused("the arguments must be an object; send %s", usage)
 	}
 	if err != nil {
@@ -57,6 +58,7 @@ func textOf(v jsontext.Value) (text string, ok bool) {
 		if c.Compact() == nil && len(c) == 2 {
 			return "", true
 		}
+	default: // true is no text
 	}
 	return "", false
 }

@@ -67,7 +67,7 @@ func (r *reader) members(p *parts, top bool) error {
 		if !own {
 			r.own = p.cutter.keep(r.own, at)
 		}
-		if err := r.value(p, bit, top); err != nil {
+		if err := r.value(p, bit); err != nil {
 			return err
 		}
 		end := int(r.dec.InputOffset())
@@ -135,7 +135,7 @@ func known(key string, top bool) (bit uint32, own bool) {
 }
 
 // value reads the value of a member and keeps it where it is known.
-func (r *reader) value(p *parts, bit uint32, top bool) (err error) {
+func (r *reader) value(p *parts, bit uint32) (err error) {
 	switch bit {
 	case 0:
 		return r.dec.SkipValue()
@@ -285,7 +285,7 @@ func text(v jsontext.Value) string {
 		return ""
 	}
 	// Nobody writes to these bytes any more: Decode's callers leave them alone.
-	return unsafe.String(&inner[0], len(inner))
+	return unsafe.String(&inner[0], len(inner)) //nolint:gosec // see above
 }
 
 // cutter finds the bytes to leave out of an object so that some members vanish

@@ -85,7 +85,7 @@ const maxAskedName = 4096
 
 func (r Resolution) found(c *Catalog, d *Definition) Resolution {
 	r.Definition, r.Verdict = d, Callable
-	if in(c.visible, d.Name) {
+	if has(c.visible, d.Name) {
 		r.Verdict = Direct
 	}
 	return r
@@ -108,8 +108,9 @@ func (r Resolution) Refusal() *subjects.SlotError {
 		return &subjects.SlotError{Code: subjects.CodeToolNotAllowed, Message: fmt.Sprintf("%s stands in your own tool list: call it directly, not through %s.", r.Definition.Name, ToolCall)}
 	case Bridge:
 		return &subjects.SlotError{Code: subjects.CodeInvalidArguments, Message: fmt.Sprintf("%s is a bridge tool itself: call it directly, not through %s.", asked, ToolCall)}
+	default:
+		return &subjects.SlotError{Code: subjects.CodeToolNotFound, Message: r.missing(asked)}
 	}
-	return &subjects.SlotError{Code: subjects.CodeToolNotFound, Message: r.missing(asked)}
 }
 
 // missing is the sentence for a name that is no tool of this session.
@@ -119,6 +120,7 @@ func (r Resolution) missing(asked string) string {
 		return fmt.Sprintf("%s is not exact and could mean %s: use one of these names exactly as written.", asked, strings.Join(r.Names, ", "))
 	case NotInSession:
 		return fmt.Sprintf("%s is not available in this session; do not retry it.", asked)
+	default:
 	}
 	if len(r.Names) > 0 {
 		return fmt.Sprintf("%s is not available in this session: no tool has that name. Did you mean %s? Use an exact name.", asked, strings.Join(r.Names, ", "))
@@ -142,8 +144,9 @@ func (c *Catalog) Answer(name string) []byte {
 			shownName(r.Asked), ToolCall, appendString(nil, cut(r.Asked, labelChars))))
 	case Bridge:
 		return errorPayload(subjects.CodeInvalidArguments, shownName(r.Asked)+" is a bridge tool; send it as the name of the request.")
+	default:
+		return errorPayload(subjects.CodeToolNotFound, r.missing(shownName(r.Asked)))
 	}
-	return errorPayload(subjects.CodeToolNotFound, r.missing(shownName(r.Asked)))
 }
 
 // shownName is a name from outside inside a message: as it is where it is plain,

@@ -84,8 +84,9 @@ func TestResolveFollowsTheVectors(t *testing.T) {
 	}
 }
 
-func sessionCatalog(t testing.TB) *Catalog {
-	return New(Input{Definitions: decode(t, []byte(`[{"name":"mcp__mem__store"},{"name":"mcp__alpha__delete_record","aliases":["drop row"]},{"name":"write_file"}]`))})
+func sessionCatalog(tb testing.TB) *Catalog {
+	tb.Helper()
+	return New(Input{Definitions: decode(tb, []byte(`[{"name":"mcp__mem__store"},{"name":"mcp__alpha__delete_record","aliases":["drop row"]},{"name":"write_file"}]`))})
 }
 
 // C09 and C10: the wrong door, a tool that is not offered and an unknown name have

@@ -44,27 +44,27 @@ type searchRecord struct {
 	Required    []string
 }
 
-func search(t testing.TB, c *Catalog, args string, o SearchOptions) searchReply {
-	t.Helper()
+func search(tb testing.TB, c *Catalog, args string, o SearchOptions) searchReply {
+	tb.Helper()
 	payload, isError := c.Search([]byte(args), o)
 	var r searchReply
 	if err := json.Unmarshal(payload, &r); err != nil {
-		t.Fatalf("%s: %v", payload, err)
+		tb.Fatalf("%s: %v", payload, err)
 	}
 	if !jsontext.Value(payload).IsValid() {
-		t.Fatalf("%s is not strictly valid", payload)
+		tb.Fatalf("%s is not strictly valid", payload)
 	}
 	if isError != (r.Error != nil) {
-		t.Fatalf("is_error %v with %s", isError, payload)
+		tb.Fatalf("is_error %v with %s", isError, payload)
 	}
 	return r
 }
 
-func mustConfig(t testing.TB, raw string) Config {
-	t.Helper()
+func mustConfig(tb testing.TB, raw string) Config {
+	tb.Helper()
 	c, warnings := ParseConfig([]byte(raw))
 	if len(warnings) > 0 {
-		t.Fatal(warnings)
+		tb.Fatal(warnings)
 	}
 	return c
 }
@@ -248,9 +248,20 @@ func TestS21QueriesInEveryShape(t *testing.T) {
 	}{
 		{`{"queries": "escalate incident"}`, 1},
 		{`{"queries": ["", " ", "escalate incident"]}`, 1},
-		{`{"queries": []}`, 0}, {`{"queries": [" "]}`, 0}, {`{"queries": {"q": "x"}}`, 0}, {`{}`, 0},
-		{``, 0}, {`null`, 0}, {`""`, 0}, {`[]`, 0}, {`"not json"`, 0}, {`{"queries":["a"]} x`, 0}, {`{"queries":`, 0},
-		{`{"queries":["a"],"queries":["b"]}`, 0}, {`{"queries":[true]}`, 0}, {`{"queries":[["a"]]}`, 0},
+		{`{"queries": []}`, 0},
+		{`{"queries": [" "]}`, 0},
+		{`{"queries": {"q": "x"}}`, 0},
+		{`{}`, 0},
+		{``, 0},
+		{`null`, 0},
+		{`""`, 0},
+		{`[]`, 0},
+		{`"not json"`, 0},
+		{`{"queries":["a"]} x`, 0},
+		{`{"queries":`, 0},
+		{`{"queries":["a"],"queries":["b"]}`, 0},
+		{`{"queries":[true]}`, 0},
+		{`{"queries":[["a"]]}`, 0},
 		{`"{\"queries\": [\"escalate incident\"]}"`, 1},
 		{` "{\"queries\": \"escalate\"}" `, 1},
 		{`{"queries": [5, 0, false, null, {}, []]}`, 1},

@@ -17,8 +17,9 @@ const ShortDescriptionChars = 60
 // text is cut at the last space inside the first n characters, where there is
 // one, and loses commas, semicolons, colons and spaces at the cut.
 func ShortDescription(description string, n int) string {
+	n = max(n, 0)
 	s := firstSentence(description, n)
-	head := cut(s, max(n, 0))
+	head := cut(s, n)
 	if len(head) == len(s) {
 		return s
 	}

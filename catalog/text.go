@@ -69,9 +69,9 @@ func clip(s string, n int) string {
 // oneLine is s as one line of at most n characters and an ellipsis: white space
 // runs become one space, what must not reach a prompt is dropped.
 func oneLine(s string, n int) string {
-	// Four bytes a character at most; what lies behind can not be shown.
-	if max := 8 * n; len(s) > max {
-		s = strings.ToValidUTF8(s[:max], "")
+	// Four bytes a character at most; what lies far behind is not shown.
+	if most := 8 * n; len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "")
 	}
 	return clip(collapse(s), n)
 }

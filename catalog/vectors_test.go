@@ -10,16 +10,16 @@ import (
 )
 
 // readVectors reads a file of testdata/vectors. Numbers stay as they are written.
-func readVectors(t testing.TB, name string, into any) {
-	t.Helper()
+func readVectors(tb testing.TB, name string, into any) {
+	tb.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", "vectors", name))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	if err := d.Decode(into); err != nil {
-		t.Fatalf("%s: %v", name, err)
+		tb.Fatalf("%s: %v", name, err)
 	}
 }
 
@@ -92,20 +92,20 @@ func toolsArray(tools []vectorTool) []byte {
 
 // each decodes every tool on its own, so that twins stay; nameless tools give
 // nothing.
-func each(t testing.TB, tools []vectorTool) []Definition {
-	t.Helper()
+func each(tb testing.TB, tools []vectorTool) []Definition {
+	tb.Helper()
 	var out []Definition
 	for _, v := range tools {
-		out = append(out, decode(t, append(append([]byte{'['}, v.definition()...), ']'))...)
+		out = append(out, decode(tb, append(append([]byte{'['}, v.definition()...), ']'))...)
 	}
 	return out
 }
 
-func decode(t testing.TB, tools []byte) []Definition {
-	t.Helper()
+func decode(tb testing.TB, tools []byte) []Definition {
+	tb.Helper()
 	d, _, err := Decode(tools, Limits{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return d
 }

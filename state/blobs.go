@@ -79,7 +79,7 @@ func (b *Blobs) Get(ctx context.Context, name string) ([]byte, error) {
 		if err != nil {
 			return err
 		}
-		defer object.Close()
+		defer func() { _ = object.Close() }()
 		info, err := object.Info()
 		if err != nil {
 			return err

@@ -48,7 +48,8 @@ func streamFault(cfg jetstream.StreamConfig, space subjects.Space) string {
 	}
 	allowed := func(subject string) bool {
 		for _, s := range space.Streams() {
-			if cfg.Name != s.Name && !(s.Name == subjects.StreamCalls && strings.HasPrefix(cfg.Name, s.Name)) {
+			partition := s.Name == subjects.StreamCalls && strings.HasPrefix(cfg.Name, s.Name)
+			if cfg.Name != s.Name && !partition {
 				continue
 			}
 			for _, a := range s.Subjects {

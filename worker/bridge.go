@@ -18,7 +18,7 @@ func (w *Worker) bridge(ctx context.Context, q *request) ([]byte, error) {
 		return nil, err
 	}
 	var result []byte
-	isError := false
+	var isError bool
 	switch r.Name {
 	case catalog.ToolSearch:
 		result, isError = l.catalog.Search(r.Arguments, catalog.SearchOptions{})

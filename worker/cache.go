@@ -34,17 +34,17 @@ type making[V any] struct {
 }
 
 // newOnceCache weighs each value once, when it is made; a nil weigh counts them.
-func newOnceCache[V any](max int64, weigh func(V) int64) *onceCache[V] {
+func newOnceCache[V any](most int64, weigh func(V) int64) *onceCache[V] {
 	if weigh == nil {
 		weigh = func(V) int64 { return 1 }
 	}
-	return &onceCache[V]{max: max, weigh: weigh, entries: map[string]*list.Element{}, order: list.New(), making: map[string]*making[V]{}}
+	return &onceCache[V]{max: most, weigh: weigh, entries: map[string]*list.Element{}, order: list.New(), making: map[string]*making[V]{}}
 }
 
-// get returns the value of key, made by make when it is not there. make runs
+// get returns the value of key, made by build when it is not there. build runs
 // under the context of the first who asked; when that one is cancelled the next
 // who waits makes it.
-func (c *onceCache[V]) get(ctx context.Context, key string, make func(context.Context) (V, error)) (V, error) {
+func (c *onceCache[V]) get(ctx context.Context, key string, build func(context.Context) (V, error)) (V, error) {
 	var zero V
 	for {
 		c.mu.Lock()
@@ -69,17 +69,15 @@ func (c *onceCache[V]) get(ctx context.Context, key string, make func(context.Co
 				return zero, ctx.Err()
 			}
 		}
-		m := &making[V]{done: newDone()}
+		m := &making[V]{done: make(chan struct{})}
 		c.making[key] = m
 		c.mu.Unlock()
-		return c.make(ctx, key, m, make)
+		return c.fill(ctx, key, m, build)
 	}
 }
 
-func newDone() chan struct{} { return make(chan struct{}) }
-
-func (c *onceCache[V]) make(ctx context.Context, key string, m *making[V], make func(context.Context) (V, error)) (V, error) {
-	m.err = context.Canceled // what the others see should make panic
+func (c *onceCache[V]) fill(ctx context.Context, key string, m *making[V], build func(context.Context) (V, error)) (V, error) {
+	m.err = context.Canceled // what the others see should build panic
 	defer func() {
 		c.mu.Lock()
 		delete(c.making, key)
@@ -94,7 +92,7 @@ func (c *onceCache[V]) make(ctx context.Context, key string, m *making[V], make 
 		c.mu.Unlock()
 		close(m.done)
 	}()
-	m.value, m.err = make(ctx)
+	m.value, m.err = build(ctx)
 	return m.value, m.err
 }
 

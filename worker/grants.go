@@ -124,11 +124,11 @@ func chain(session string, get func(string) ([]byte, error)) (values [][]byte, c
 		values = append(values, v)
 		seen[next] = true
 		var g subjects.Grant
-		if subjects.Decode(v, &g) != nil || g.Parent == "" {
-			return values, true, nil
+		if unreadable := subjects.Decode(v, &g); unreadable != nil || g.Parent == "" {
+			return values, true, nil //nolint:nilerr // newScope closes a scope whose grant can not be read
 		}
 		if next = g.Parent; seen[next] || len(values) == maxChain || subjects.CheckToken("session", next) != nil {
-			return values, false, nil
+			return values, false, nil //nolint:nilerr // a parent that can not exist has no grant
 		}
 	}
 }

@@ -43,6 +43,7 @@ type Worker struct {
 	slots    chan struct{}
 	building chan struct{} // bounds the assemblies and index loads that run at once
 	running  *flight
+	hands    hands
 	base     context.Context // ends when Stop gives up on running requests
 	cancel   context.CancelFunc
 	owned    sync.WaitGroup // the worker's own goroutines
@@ -219,11 +220,11 @@ func (w *Worker) handler(answer func(context.Context, *request) ([]byte, error))
 			w.reply(&request{Address: addr, reply: r.Reply()}, nil, subjects.NewError(subjects.CodeUnavailable, "this worker is stopping; another one will answer"))
 			return
 		}
-		go func() {
+		w.hands.run(func() {
 			defer w.running.leave()
 			defer func() { <-w.slots }()
 			w.answer(addr, r, answer)
-		}()
+		})
 	})
 }
 
@@ -294,6 +295,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 	}
 	w.cancel()
 	<-idle
+	w.hands.close()
 	w.owned.Wait()
 	if w.bus != nil {
 		w.bus.Close()

@@ -49,27 +49,13 @@ func (s *Schema) misplaced(e Entry, names []string, why string) *Invalid {
 
 // takes tells whether the tool has a parameter of this name.
 func (s *Schema) takes(name string) bool {
-	return s.graph != nil && s.graph.root.declares(name, maxRequiredDepth)
-}
-
-// declares tells whether a schema, or one that is applied to the same object,
-// names the property.
-func (n *node) declares(name string, depth int) bool {
-	if n == nil || depth == 0 {
+	if s.graph == nil {
 		return false
 	}
-	if _, ok := n.properties[name]; ok {
-		return true
-	}
-	if n.ref.declares(name, depth-1) {
-		return true
-	}
-	for _, subs := range [...][]*node{n.allOf, n.anyOf, n.oneOf} {
-		for _, sub := range subs {
-			if sub.declares(name, depth-1) {
-				return true
-			}
-		}
-	}
-	return false
+	found := false
+	inPlace([]*node{s.graph.root}, func(n *node) bool {
+		_, found = n.properties[name]
+		return !found
+	}, true)
+	return found
 }

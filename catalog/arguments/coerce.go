@@ -2,6 +2,10 @@ package arguments
 
 import "strings"
 
+// maxInPlace bounds how many schemas are followed, one inside another, for one
+// and the same value.
+const maxInPlace = 64
+
 // repair is one repair of arguments.
 type repair struct {
 	enforced bool // the schema has a validator; otherwise only types are judged
@@ -22,15 +26,14 @@ func (r *repair) valid(n *node, v *value) bool {
 	case n.checker == nil || !r.meter.walk(n, v):
 		return true
 	}
-	_, ok := n.checker.check(v.plain())
-	return ok
+	return n.checker.ok(v.plain())
 }
 
 // value repairs v under n, unless it is valid. level is 0 for the arguments as
 // a whole and 1 for what is directly in them; around are the schemas that are
 // applied to the same value beside n.
 func (r *repair) value(n *node, v *value, level int, around []*node) *value {
-	if n == nil || r.steps <= 0 || r.valid(n, v) {
+	if n == nil || r.steps <= 0 || len(around) > maxInPlace || r.valid(n, v) {
 		return v
 	}
 	return r.fix(n, v, level, around)

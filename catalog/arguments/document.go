@@ -11,7 +11,7 @@ const (
 	maxSchemaBytes      = 1 << 20
 	maxSchemaDepth      = 128
 	maxSchemaValues     = 100_000
-	maxSchemaSubschemas = 3000
+	maxSchemaSubschemas = 2000
 	maxSchemaNotes      = 20
 )
 

@@ -1,7 +1,6 @@
 package arguments
 
-// maxRequiredDepth bounds how far required is followed through $ref and allOf.
-const maxRequiredDepth = 16
+import "slices"
 
 // droppable tells whether a property's value is null or "", and not one that
 // its schema takes: models fill in parameters that they mean to leave out. Null
@@ -22,30 +21,34 @@ func (r *repair) droppable(n *node, v *value) bool {
 // requiredBy tells whether any of the schemas that are applied to the same
 // object needs the property.
 func requiredBy(schemas []*node, name string) bool {
-	for _, n := range schemas {
-		if n.requires(name, maxRequiredDepth) {
-			return true
-		}
-	}
-	return false
+	found := false
+	inPlace(schemas, func(n *node) bool {
+		found = slices.Contains(n.required, name)
+		return !found
+	}, false)
+	return found
 }
 
-func (n *node) requires(name string, depth int) bool {
-	if n == nil || depth == 0 {
-		return false
-	}
-	for _, r := range n.required {
-		if r == name {
-			return true
+// inPlace calls f once for each of the schemas and of those that are applied
+// to the same value through $ref and allOf, and through the branches of anyOf
+// and oneOf if they are asked for, until f returns false.
+func inPlace(schemas []*node, f func(*node) bool, branches bool) {
+	seen := map[*node]bool{}
+	queue := schemas
+	for len(queue) > 0 {
+		n := queue[0]
+		queue = queue[1:]
+		if n == nil || seen[n] {
+			continue
+		}
+		seen[n] = true
+		if !f(n) {
+			return
+		}
+		queue = append(slices.Clip(queue), n.ref)
+		queue = append(queue, n.allOf...)
+		if branches {
+			queue = append(append(queue, n.anyOf...), n.oneOf...)
 		}
 	}
-	if n.ref.requires(name, depth-1) {
-		return true
-	}
-	for _, sub := range n.allOf {
-		if sub.requires(name, depth-1) {
-			return true
-		}
-	}
-	return false
 }

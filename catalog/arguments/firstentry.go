@@ -24,7 +24,7 @@ func firstEntry(source []byte) (name, arguments string) {
 		}
 		text = inner
 	}
-	list, err := members(text, jsontext.AllowDuplicateNames(true))
+	list, err := members(text)
 	if err != nil {
 		return scanName(text), echoUnknown
 	}
@@ -64,7 +64,7 @@ func towardsEntry(text []byte) (inner []byte, isEntry bool) {
 	default:
 		return nil, false
 	}
-	list, err := members(v, jsontext.AllowDuplicateNames(true))
+	list, err := members(v)
 	if err != nil {
 		return nil, false
 	}

@@ -2,7 +2,6 @@ package arguments
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -19,9 +18,12 @@ const (
 // validator.
 const maxRepairSteps = 20_000
 
-// smallArguments is the number of values up to which arguments can not be the
-// reason why validation would take too long.
-const smallArguments = 2000
+// Up to so many values and bytes, arguments can not be the reason why
+// validation would take too long: the schema is.
+const (
+	smallArgumentValues = 2000
+	smallArgumentBytes  = 64 << 10
+)
 
 // Repair holds arguments, one JSON object, against the schema. Arguments that
 // are valid come back as they are, the same bytes. Otherwise what clearly means
@@ -58,10 +60,10 @@ func (s *Schema) Repair(arguments []byte) (repaired []byte, err *Invalid) {
 	switch {
 	case ok:
 		return arguments, nil
-	case !affordable && root.count > smallArguments:
-		return nil, s.invalid(nil, "maximum", fmt.Sprintf("%d values are too many to check against this schema", root.count))
+	case !affordable && (root.count > smallArgumentValues || len(arguments) > smallArgumentBytes):
+		return nil, s.tooMuch()
 	case !affordable:
-		return arguments, nil // the schema is at fault: it can not be decided in time
+		return arguments, nil // it can not be decided in time
 	}
 	fixed := r.fix(s.graph.root, root, 0, nil)
 	if fixed != root {
@@ -70,10 +72,14 @@ func (s *Schema) Repair(arguments []byte) (repaired []byte, err *Invalid) {
 			return fixed.appendText(make([]byte, 0, len(arguments)+16)), nil
 		}
 		if !affordable {
-			return nil, s.invalid(nil, "maximum", "the arguments hold too much to check against this schema")
+			return nil, s.tooMuch()
 		}
 	}
 	return nil, s.report(failed, fixed)
+}
+
+func (s *Schema) tooMuch() *Invalid {
+	return s.invalid(nil, "maximum", "the arguments hold too much to be checked against this schema; send less in one call")
 }
 
 // check asks the validator, if what it would do is affordable.
@@ -102,9 +108,12 @@ func (s *Schema) read(arguments []byte) (*value, *Invalid) {
 }
 
 func (s *Schema) unreadable(arguments []byte, err error) *Invalid {
+	if errors.Is(err, errTooLarge) || errors.Is(err, errTooDeep) || errors.Is(err, errTooMany) {
+		return s.invalid(nil, "maximum", "the arguments are "+err.Error()+"; send less in one call")
+	}
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) {
-		return s.invalid(nil, "maximum", "the arguments are "+err.Error())
+		return s.invalid(nil, "json", "is not valid JSON: "+err.Error())
 	}
 	steps := stepsOfPointer(syntax.JSONPointer)
 	switch {

@@ -90,21 +90,24 @@ func (f *finding) otherType() bool {
 
 // findings flattens the validator's account, in the order of the schema.
 func (g *graph) findings(f failure, root *value) []finding {
-	var list []finding
-	if f.group {
-		for _, c := range f.causes {
-			list = append(list, g.findings(c, root)...)
-		}
-	} else {
-		found := g.finding(f, root)
-		for _, c := range f.causes {
-			found.context = append(found.context, g.findings(c, root)...)
-		}
-		slices.SortStableFunc(found.context, inOrder)
-		list = append(list, found)
-	}
+	list := g.flatten(nil, f, root)
 	slices.SortStableFunc(list, inOrder)
 	return list
+}
+
+func (g *graph) flatten(list []finding, f failure, root *value) []finding {
+	if f.group {
+		for _, c := range f.causes {
+			list = g.flatten(list, c, root)
+		}
+		return list
+	}
+	found := g.finding(f, root)
+	for _, c := range f.causes {
+		found.context = g.flatten(found.context, c, root)
+	}
+	slices.SortStableFunc(found.context, inOrder)
+	return append(list, found)
 }
 
 func inOrder(a, b finding) int {

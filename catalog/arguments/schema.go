@@ -21,7 +21,7 @@ type Schema struct {
 // fails: what can not be enforced is left out, and Notes tells of it. A schema
 // that is absent, or no object, takes any arguments; so does one that is
 // invalid, refers to another document or to nothing, or is larger than 1 MiB,
-// 3,000 subschemas or 128 levels, apart from its top-level required. Nothing is
+// 2,000 subschemas or 128 levels, apart from its top-level required. Nothing is
 // ever fetched. The schema must not be changed afterwards.
 func Compile(schema []byte) *Schema {
 	s := &Schema{source: schema}
@@ -37,6 +37,7 @@ func Compile(schema []byte) *Schema {
 		return s
 	}
 	d.discover()
+	d.checkShapes()
 	d.weaken()
 	d.allowNulls()
 	d.relink()

@@ -21,8 +21,21 @@ func newDecoder(src []byte, opts ...jsontext.Options) (*jsontext.Decoder, error)
 	if !utf8.Valid(src) {
 		return nil, errNotUTF8
 	}
+	if len(opts) == 0 {
+		return jsontext.NewDecoder(bytes.NewBuffer(src), jsontext.AllowInvalidUTF8(true)), nil
+	}
 	opts = append([]jsontext.Options{jsontext.AllowInvalidUTF8(true)}, opts...)
 	return jsontext.NewDecoder(bytes.NewBuffer(src), opts...), nil
+}
+
+// readValue reads the next value as a part of src, which dec reads.
+func readValue(dec *jsontext.Decoder, src []byte) (jsontext.Value, error) {
+	v, err := dec.ReadValue()
+	if err != nil {
+		return nil, asUnexpectedEnd(err)
+	}
+	end := int(dec.InputOffset())
+	return src[end-len(v) : end : end], nil
 }
 
 // readOnce reads the one JSON value that a text holds. A text that holds the
@@ -33,11 +46,10 @@ func readOnce(text []byte) (jsontext.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	read, err := dec.ReadValue()
+	first, err := readValue(dec, text)
 	if err != nil {
-		return nil, asUnexpectedEnd(err)
+		return nil, err
 	}
-	first := read.Clone() // the decoder owns what it gave until it reads on
 	if isBlankJSON(text[dec.InputOffset():]) {
 		return first, nil
 	}
@@ -87,50 +99,52 @@ type Member struct {
 	Value jsontext.Value
 }
 
-// members takes a JSON object apart, in order.
-func members(object jsontext.Value, opts ...jsontext.Options) ([]Member, error) {
-	dec, err := newDecoder(object, opts...)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, asUnexpectedEnd(err)
-	}
-	var list []Member
-	for dec.PeekKind() != '}' {
+// members takes a JSON object apart, in order. Where a name stands twice both
+// are given: duplicates were refused when the text was first read.
+func members(object jsontext.Value) (list []Member, err error) {
+	err = takeApart(object, '}', func(dec *jsontext.Decoder) error {
 		name, err := dec.ReadToken()
 		if err != nil {
-			return nil, asUnexpectedEnd(err)
+			return asUnexpectedEnd(err)
 		}
 		m := Member{Name: name.String()}
-		v, err := dec.ReadValue()
-		if err != nil {
-			return nil, asUnexpectedEnd(err)
+		if m.Value, err = readValue(dec, object); err != nil {
+			return err
 		}
-		m.Value = v.Clone()
 		list = append(list, m)
-	}
-	return list, nil
+		return nil
+	})
+	return list, err
 }
 
 // elements takes a JSON array apart.
-func elements(array jsontext.Value) ([]jsontext.Value, error) {
-	dec, err := newDecoder(array)
+func elements(array jsontext.Value) (list []jsontext.Value, err error) {
+	err = takeApart(array, ']', func(dec *jsontext.Decoder) error {
+		v, err := readValue(dec, array)
+		if err != nil {
+			return err
+		}
+		list = append(list, v)
+		return nil
+	})
+	return list, err
+}
+
+// takeApart enters a container and calls next until it ends.
+func takeApart(container jsontext.Value, end jsontext.Kind, next func(*jsontext.Decoder) error) error {
+	dec, err := newDecoder(container, jsontext.AllowDuplicateNames(true))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if _, err := dec.ReadToken(); err != nil {
-		return nil, asUnexpectedEnd(err)
+		return asUnexpectedEnd(err)
 	}
-	var list []jsontext.Value
-	for dec.PeekKind() != ']' {
-		v, err := dec.ReadValue()
-		if err != nil {
-			return nil, asUnexpectedEnd(err)
+	for dec.PeekKind() != end {
+		if err := next(dec); err != nil {
+			return err
 		}
-		list = append(list, v.Clone())
 	}
-	return list, nil
+	return nil
 }
 
 // depth is the greatest nesting of a valid JSON text.

@@ -61,6 +61,10 @@ func compileCheckers(schema []byte, draft int, pointers []string) (root *checker
 func validatorError(err error) string {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
+		var refused *jsonschema.SchemaError
+		if errors.As(err, &refused) {
+			err = refused.Err
+		}
 		return strings.TrimPrefix(err.Error(), "jsonschema: ")
 	}
 	first := firstLeaf(invalid)
@@ -96,17 +100,23 @@ type failure struct {
 // gives up, by panic or because the schema leads in a circle: what can not be
 // decided is not refused.
 func (c *checker) check(instance any) (failed failure, ok bool) {
+	if invalid := c.validate(instance); invalid != nil {
+		return readFailure(invalid), false
+	}
+	return failure{}, true
+}
+
+// ok is check without the account of what is wrong.
+func (c *checker) ok(instance any) bool { return c.validate(instance) == nil }
+
+func (c *checker) validate(instance any) (invalid *jsonschema.ValidationError) {
 	defer func() {
 		if recover() != nil {
-			failed, ok = failure{}, true
+			invalid = nil
 		}
 	}()
-	err := c.schema.Validate(instance)
-	invalid, isInvalid := err.(*jsonschema.ValidationError)
-	if !isInvalid {
-		return failure{}, true
-	}
-	return readFailure(invalid), false
+	invalid, _ = c.schema.Validate(instance).(*jsonschema.ValidationError)
+	return invalid
 }
 
 func readFailure(e *jsonschema.ValidationError) failure {

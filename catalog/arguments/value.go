@@ -43,7 +43,7 @@ type limits struct {
 var (
 	errTooLarge = errors.New("too large")
 	errTooDeep  = errors.New("nested too deeply")
-	errTooMany  = errors.New("too many values")
+	errTooMany  = errors.New("too many")
 )
 
 // parse reads the one JSON value that src holds. Duplicate members are an

@@ -7,8 +7,8 @@ import (
 
 // How often a word counts in the Standard ranking, by where it stands.
 const (
-	ownNameWeight     = 3 // the name behind its last "__"
-	serverNameWeight  = 1 // the name before that
+	ownNameWeight     = 3
+	serverNameWeight  = 1
 	labelWeight       = 1
 	descriptionWeight = 1
 	propertyWeight    = 1

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"math"
 	"strings"
 )
 
@@ -12,7 +13,7 @@ const stopBit = 1 << 31
 // again, neither while building nor in queries.
 type lexicon struct {
 	words map[string]uint32 // lower-cased word -> term, with stopBit
-	stems map[string]uint32 // stem -> term
+	stems map[string]uint32 // stem -> term, where the stem was not a word first
 	terms []string          // term -> stem
 	stops bool              // whether there are stop words
 }
@@ -27,6 +28,15 @@ func (l *lexicon) find(w *word) (uint32, bool) {
 	return term, ok
 }
 
+// findStem gives the term of a stem.
+func (l *lexicon) findStem(stem string) (uint32, bool) {
+	if term, ok := l.words[stem]; ok && l.terms[term&^stopBit] == stem {
+		return term &^ stopBit, true
+	}
+	term, ok := l.stems[stem]
+	return term, ok
+}
+
 // intern gives the term of any word.
 func (l *lexicon) intern(w *word) uint32 {
 	if term, ok := l.find(w); ok {
@@ -37,11 +47,13 @@ func (l *lexicon) intern(w *word) uint32 {
 	if strings.HasPrefix(text, stem) {
 		stem = text[:len(stem)] // one string less to keep
 	}
-	term, ok := l.stems[stem]
+	term, ok := l.findStem(stem)
 	if !ok {
 		term = uint32(len(l.terms))
 		l.terms = append(l.terms, stem)
-		l.stems[stem] = term
+		if stem != text {
+			l.stems[stem] = term
+		}
 	}
 	if l.stops && isStopWord(text) {
 		term |= stopBit
@@ -87,13 +99,7 @@ type builder struct {
 }
 
 func (b *builder) add(w *word, frequency uint16, counted bool) {
-	term := b.lexicon.intern(w)
-	if term&stopBit != 0 {
-		if frequency&nameBit == 0 {
-			return
-		}
-		term &^= stopBit
-	}
+	term := b.lexicon.intern(w) &^ stopBit
 	if counted {
 		b.length++
 	}
@@ -119,9 +125,17 @@ func addFrequency(a, b uint16) uint16 {
 // buildPostings analyses documents for a ranking.
 func buildPostings(docs []Document, r Ranking) *postings {
 	p := &postings{lengths: make([]uint32, len(docs))}
-	b := &builder{lexicon: lexicon{words: map[string]uint32{}, stems: map[string]uint32{}, stops: r == Standard}}
 	if r == Standard {
 		p.nameWords = make([]uint8, len(docs))
+	}
+	entries := estimateEntries(docs)
+	vocabulary := wordsPerRootOfEntries * int(math.Sqrt(float64(entries)))
+	b := &builder{
+		lexicon: lexicon{
+			words: make(map[string]uint32, vocabulary), stems: make(map[string]uint32, vocabulary/2), stops: r == Standard,
+		},
+		terms:       make([]uint32, 0, entries),
+		frequencies: make([]uint16, 0, entries),
 	}
 	ends := make([]uint32, len(docs))
 	var ascii asciiScanner
@@ -140,6 +154,24 @@ func buildPostings(docs []Document, r Ranking) *postings {
 	p.lexicon = b.lexicon
 	b.invert(p, ends)
 	return p
+}
+
+// wordsPerRootOfEntries is how the number of different words grows with a text
+// (Heaps' law); a guess on the low side for the size of maps.
+const wordsPerRootOfEntries = 15
+
+// estimateEntries guesses how many different words documents have, added up, so
+// that the lists of entries seldom have to grow.
+func estimateEntries(docs []Document) int {
+	const bytesPerEntry = 10
+	bytes := 0
+	for i := range docs {
+		bytes += min(len(docs[i].Name), MaxNameBytes) + min(len(docs[i].Description), MaxDescriptionBytes)
+		for _, property := range docs[i].Properties {
+			bytes += len(property)
+		}
+	}
+	return bytes/bytesPerEntry + len(docs)
 }
 
 // invert turns the entries of documents into the documents of terms.

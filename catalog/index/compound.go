@@ -121,8 +121,8 @@ func (s *search) dropRepetitions() {
 	s.units = kept
 }
 
-// settleStopWords leaves stop words in the query for what they add to the score
-// of a name, unless it has no other words: then they are words like any.
+// settleStopWords leaves stop words in the query for what they add to a score,
+// unless it has no other words: then they are words like any.
 func (s *search) settleStopWords() {
 	others := false
 	for i := range s.units {

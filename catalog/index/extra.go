@@ -10,13 +10,6 @@ type extraSink struct {
 func (e *extraSink) add(w *word, frequency uint16, counted bool) {
 	lexicon := &e.s.postings.lexicon
 	term, known := lexicon.find(w)
-	stop := term&stopBit != 0
-	if !known && lexicon.stops {
-		stop = e.s.isStop(w)
-	}
-	if stop && frequency&nameBit == 0 {
-		return
-	}
 	if counted {
 		e.length++
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // leastShare is the share of the query's weight that a near match must hold.
-const leastShare = 0.2
+const leastShare = 0.05
 
 // roundingSlack keeps sums that were made in another order from deciding.
 const roundingSlack = 1e-9
@@ -35,8 +35,8 @@ func (s *search) findNear(limit int) {
 		s.rest[i] = s.rest[i+1] + s.units[s.rarest[i]].idf
 	}
 	for i := range s.options.Extra {
-		if doc := uint32(len(s.index.docs) + i); s.look(doc) {
-			s.offerNear(doc)
+		if s.lookExtra(i) {
+			s.offerNear(uint32(len(s.index.docs) + i))
 		}
 	}
 	for i := range s.rarest {
@@ -59,43 +59,47 @@ func (s *search) leastWeight() float64 {
 // nearHolding offers the documents that hold the i-th rarest word and none that
 // is rarer.
 func (s *search) nearHolding(i int) {
-	for _, other := range s.rarest {
-		s.units[other].at = 0
-	}
-	for _, doc := range s.units[s.rarest[i]].docs {
-		if s.rest[i] < s.leastWeight() {
+	s.rewind()
+	rarest := &s.units[s.rarest[i]]
+	for at, doc := range rarest.docs {
+		least := s.leastWeight()
+		if s.rest[i] < least {
 			return
 		}
-		if s.reaches(i, doc) && s.look(doc) {
+		if s.reaches(i, doc, least) {
+			s.frequencies[s.rarest[i]] = rarest.frequencies[at]
+			for j := range s.units {
+				if u := &s.units[j]; u.stop {
+					s.frequencies[j] = u.read(doc)
+				}
+			}
 			s.offerNear(doc)
 		}
 	}
 }
 
-// reaches tells whether a document that holds the i-th rarest word holds none
-// that is rarer, and enough of the others.
-func (s *search) reaches(i int, doc uint32) bool {
-	for _, rarer := range s.rarest[:i] {
-		if s.units[rarer].holds(doc) {
-			return false
-		}
-	}
-	missing, least := 0.0, s.leastWeight()
+// reaches tells whether a document that holds the i-th rarest word holds at
+// least so much together with the others, and none that is rarer. It sets their
+// frequencies.
+func (s *search) reaches(i int, doc uint32, least float64) bool {
+	most := s.rest[i]
 	for _, other := range s.rarest[i+1:] {
-		if u := &s.units[other]; !u.holds(doc) {
-			if missing += u.idf; s.rest[i]-missing < least {
+		u := &s.units[other]
+		f := u.read(doc)
+		if f == 0 {
+			if most -= u.idf; most < least {
 				return false
 			}
 		}
+		s.frequencies[other] = f
+	}
+	for _, rarer := range s.rarest[:i] {
+		if s.units[rarer].read(doc) != 0 {
+			return false
+		}
+		s.frequencies[rarer] = 0
 	}
 	return true
-}
-
-// holds tells whether a document of the index holds the unit. Documents must be
-// asked for in ascending order.
-func (u *unit) holds(doc uint32) bool {
-	u.at = seek(u.docs, u.at, doc)
-	return u.at < len(u.docs) && u.docs[u.at] == doc
 }
 
 // offerNear offers the document looked at as a near match.

@@ -1,6 +1,9 @@
 package index
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // slot is one term that the query asks for.
 type slot struct {
@@ -71,9 +74,7 @@ func (s *search) readStandard() {
 		}
 		if len(w.cuts) > 0 {
 			for i := 0; i <= len(w.cuts); i++ {
-				if part := w.part(i); !s.isStop(part) {
-					s.parts = append(s.parts, s.slotOf(part))
-				}
+				s.parts = append(s.parts, s.slotOf(w.part(i)))
 			}
 		}
 		u.partsEnd = len(s.parts)
@@ -85,7 +86,7 @@ func (s *search) readStandard() {
 // mcp__server__tool. Documents do not have it either.
 func (s *search) isWirePrefix() bool {
 	w := &s.words
-	return w.end-w.start == 3 && len(s.query) >= w.end+2 && s.query[w.start:w.end+2] == "mcp__" &&
+	return w.end-w.start == 3 && len(s.query) >= w.end+2 && strings.EqualFold(s.query[w.start:w.end+2], "mcp__") &&
 		(w.start == 0 || s.query[w.start-1] != '_')
 }
 
@@ -124,7 +125,7 @@ func (s *search) slotOf(w *word) int {
 		return s.slotOfTerm(term &^ stopBit)
 	}
 	stem := Stem(w.string())
-	if term, ok := lexicon.stems[stem]; ok {
+	if term, ok := lexicon.findStem(stem); ok {
 		return s.slotOfTerm(term)
 	}
 	for i := range s.slots {

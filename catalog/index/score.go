@@ -6,13 +6,13 @@ const (
 	referenceSaturation = 1.5
 	referenceLength     = 0.75
 
-	standardSaturation = 1.2
+	standardSaturation = 1.5
 	standardLength     = 0.5
 
 	// nameBonus is what a document gets beside BM25 when its name is covered:
 	// per weight of the query's words in the name, times the covered share of
 	// the name's words.
-	nameBonus = 1.0
+	nameBonus = 0.6
 )
 
 // score rates the document looked at. Sums run in the order of the query's
@@ -46,8 +46,10 @@ func (s *search) standardScore(doc uint32) float64 {
 		}
 		u := &s.units[i]
 		if f&nameBit != 0 {
-			inName += u.idf
 			words += u.nameWords()
+			if !u.stop {
+				inName += u.idf
+			}
 		}
 		weighted := float64(f &^ nameBit)
 		score += u.idf * weighted * (standardSaturation + 1) / (weighted + norm)
@@ -55,8 +57,9 @@ func (s *search) standardScore(doc uint32) float64 {
 	if words == 0 {
 		return score
 	}
-	covered := min(1, float64(words)/float64(max(1, s.nameWords(doc))))
-	return score + nameBonus*inName*covered
+	// How much of the query the name covers, and of the name the query.
+	covered := inName / s.mass * min(1, float64(words)/float64(max(1, s.nameWords(doc))))
+	return score + nameBonus*inName*covered*covered
 }
 
 // nameWords is the number of words of a document's own name.

@@ -68,7 +68,6 @@ func (s *search) release() {
 }
 
 func (s *search) run(x *Index, query string, o Options) Result {
-	o.Limit = min(o.Limit, len(x.docs)+len(o.Extra))
 	s.index, s.options, s.query = x, o, cutQuery(query)
 	s.postings = x.analysed(o.Ranking)
 	s.slots, s.parts, s.units, s.sequence = s.slots[:0], s.parts[:0], s.units[:0], s.sequence[:0]
@@ -165,20 +164,15 @@ func (s *search) match() {
 	if s.gate < 0 || s.units[s.gate].holders == 0 || len(s.exact) == s.options.Limit {
 		return
 	}
-	s.frequencies = append(s.frequencies[:0], make([]uint16, len(s.units))...)
-	for i := range s.units {
-		s.units[i].at = 0
-	}
+	s.rewind()
 	gate := &s.units[s.gate]
 	for at, doc := range gate.docs {
 		held := 0
 		for i := range s.units {
 			u := &s.units[i]
-			f := uint16(0)
-			if i == s.gate {
-				f = gate.frequencies[at]
-			} else if u.at = seek(u.docs, u.at, doc); u.at < len(u.docs) && u.docs[u.at] == doc {
-				f = u.frequencies[u.at]
+			f := gate.frequencies[at]
+			if i != s.gate {
+				f = u.read(doc)
 			}
 			s.frequencies[i] = f
 			if f != 0 && !u.stop {
@@ -190,10 +184,32 @@ func (s *search) match() {
 		}
 	}
 	for i := range s.options.Extra {
-		if doc := uint32(len(s.index.docs) + i); s.look(doc) && s.frequencies[s.gate] != 0 && s.held() >= s.floor {
-			s.admit(doc)
+		if s.lookExtra(i) && s.frequencies[s.gate] != 0 && s.held() >= s.floor {
+			s.admit(uint32(len(s.index.docs) + i))
 		}
 	}
+}
+
+// rewind starts to read all postings from their beginning.
+func (s *search) rewind() {
+	s.frequencies = append(s.frequencies[:0], make([]uint16, len(s.units))...)
+	for i := range s.units {
+		s.units[i].at = 0
+	}
+}
+
+// read gives the frequency of the unit in a document of the index, 0 if it does
+// not hold it. Documents must be asked for in ascending order.
+func (u *unit) read(doc uint32) uint16 {
+	at := u.at
+	if at < len(u.docs) && u.docs[at] < doc {
+		at = seek(u.docs, at, doc)
+		u.at = at
+	}
+	if at < len(u.docs) && u.docs[at] == doc {
+		return u.frequencies[at]
+	}
+	return 0
 }
 
 // admit offers the document looked at as a match.
@@ -204,17 +220,13 @@ func (s *search) admit(doc uint32) {
 	s.top.offer(candidate{doc: doc, score: s.score(doc)})
 }
 
-// look sets frequencies to those of a document. It tells whether there are any.
-func (s *search) look(doc uint32) bool {
+// lookExtra sets frequencies to those of an extra document. It tells whether
+// there are any.
+func (s *search) lookExtra(i int) bool {
 	s.frequencies = s.frequencies[:0]
 	any := uint16(0)
-	for i := range s.units {
-		f := uint16(0)
-		if extra := int(doc) - len(s.index.docs); extra >= 0 {
-			f = s.extraFrequency(&s.units[i], extra)
-		} else if at := seek(s.units[i].docs, 0, doc); at < len(s.units[i].docs) && s.units[i].docs[at] == doc {
-			f = s.units[i].frequencies[at]
-		}
+	for j := range s.units {
+		f := s.extraFrequency(&s.units[j], i)
 		s.frequencies = append(s.frequencies, f)
 		any |= f
 	}

@@ -24,7 +24,7 @@ import (
 //   - "-ogist" becomes "-og" (geologist meets geology);
 //   - proceedly, exceedly and succeedly keep their "eed".
 func Stem(word string) string {
-	if len(word) <= 2 || !plainWord(word) {
+	if len(word) <= 2 || !plainWord(word) || endsLikeStem(word) {
 		return word
 	}
 	if stem, ok := exceptionalStem(word); ok {
@@ -53,6 +53,27 @@ func plainWord(word string) bool {
 		if c := word[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') {
 			return false
 		}
+	}
+	return true
+}
+
+// endsLikeStem tells words that no rule changes, by their last letters: the
+// rules' suffixes all end in d, e, g, i, l, s, t or y, or in ic, ion, ism, er or
+// or. It spares many words the library, and may be false for others.
+func endsLikeStem(word string) bool {
+	switch last := word[len(word)-1]; last {
+	case 'd', 'e', 'g', 'i', 'l', 's', 't':
+		return false
+	case 'y':
+		return isVowel(word, len(word)-2)
+	case 'c':
+		return !strings.HasSuffix(word, "ic")
+	case 'm':
+		return !strings.HasSuffix(word, "ism")
+	case 'n':
+		return !strings.HasSuffix(word, "ion")
+	case 'r':
+		return !strings.HasSuffix(word, "er") && !strings.HasSuffix(word, "or")
 	}
 	return true
 }

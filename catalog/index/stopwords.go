@@ -33,7 +33,7 @@ func isStopWord(word string) bool {
 		"only", "once", "quite", "really", "still", "very", "well", "yet", "currently",
 		// asking and politeness
 		"please", "pls", "thanks", "thank", "hello", "hi", "hey", "want", "wants", "wanted", "need", "needs",
-		"needed", "let", "lets", "like", "help", "able", "tell", "give", "show", "know", "wondering",
+		"needed", "let", "lets", "like", "help", "able", "tell", "give", "show", "know", "wondering", "use", "using",
 		// pieces of words with an apostrophe
 		"s", "t", "d", "m", "ll", "re", "ve", "don", "doesn", "didn", "isn", "aren", "wasn", "won", "wouldn",
 		"couldn", "shouldn",

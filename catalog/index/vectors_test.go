@@ -97,6 +97,8 @@ type collectingSink struct{ terms []string }
 
 func (c *collectingSink) add(w *word, _ uint16, _ bool) { c.terms = append(c.terms, Stem(w.string())) }
 
+// All ranking vectors hold here. Names given twice and control characters in
+// names, which some of them have, are for the caller to refuse.
 func TestReferenceRankingEqualsVectors(t *testing.T) {
 	var vectors struct {
 		Catalogs    map[string][]vectorTool

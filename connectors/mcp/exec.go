@@ -176,7 +176,7 @@ func (s *server) runRequest(ctx context.Context, msg *nats.Msg, e *execution, re
 	}
 
 	var working stopper
-	defer working.stop()
+	defer func() { working.stop() }()
 	for try := 1; ; try++ {
 		session, err := s.acquire(starting)
 		if err != nil {

@@ -211,7 +211,7 @@ func (r toolResult) errorText(joined string) string {
 		message = strings.TrimSpace(message + "\n" + string(r.structured))
 	}
 	if r.other > 0 {
-		message = strings.TrimSpace(fmt.Sprintf("%s\n(%d blocks that are not text are left out)", message, r.other))
+		message = strings.TrimSpace(fmt.Sprintf("%s\n(left out: %d of the content blocks, not text)", message, r.other))
 	}
 	if message == "" {
 		message = "the tool reported an error and said nothing about it"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -148,14 +149,16 @@ func (s *server) define(tools []shownTool, left []Warning) error {
 	left = append(left, warnings...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if defs.sha256 == s.defs.sha256 {
-		return nil
+	if !slices.Equal(left, s.left) {
+		s.left = left
+		for _, w := range left {
+			s.log.Warn("an MCP tool is left out or repaired", "tool", w.Tool, "why", w.Message)
+		}
 	}
-	s.defs, s.left = defs, left
-	for _, w := range left {
-		s.log.Warn("an MCP tool is left out or repaired", "tool", w.Tool, "why", w.Message)
+	if defs.sha256 != s.defs.sha256 {
+		s.defs = defs
+		signal(s.kick)
 	}
-	signal(s.kick)
 	return nil
 }
 
@@ -192,6 +195,7 @@ func (s *server) watch(ctx context.Context, session *session) {
 			}
 		case <-session.suspect:
 			if session.proc != nil && session.inFlight() == 0 && !s.alive(ctx, session) {
+				sleepUnless(ctx, session.stale, drainTime) // a connection that ended has a better reason
 				session.markStale(errors.New("the server stopped answering"), true)
 			}
 		case <-pings:

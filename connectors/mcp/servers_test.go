@@ -11,13 +11,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // tool adds a tool that answers with what run returns.
 func tool(s *sdk.Server, name string, run func(ctx context.Context, args json.RawMessage) (*sdk.CallToolResult, error)) {
 	s.AddTool(&sdk.Tool{Name: name, Description: "Test tool " + name + ".", InputSchema: json.RawMessage(`{"type":"object"}`)},
-		func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return run(ctx, r.Params.Arguments) })
+		func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return run(ctx, r.Params.Arguments)
+		})
 }
 
 func says(text string) *sdk.CallToolResult {
@@ -25,9 +28,13 @@ func says(text string) *sdk.CallToolResult {
 }
 
 // standard is a server with a tool for each of the usual things.
-func standard() *sdk.Server {
-	s := sdk.NewServer(&sdk.Implementation{Name: "standard", Version: "1"}, nil)
-	tool(s, "echo", func(_ context.Context, args json.RawMessage) (*sdk.CallToolResult, error) { return says(string(args)), nil })
+func standard() *sdk.Server { return standardWith(nil) }
+
+func standardWith(o *sdk.ServerOptions) *sdk.Server {
+	s := sdk.NewServer(&sdk.Implementation{Name: "standard", Version: "1"}, o)
+	tool(s, "echo", func(_ context.Context, args json.RawMessage) (*sdk.CallToolResult, error) {
+		return says(string(args)), nil
+	})
 	tool(s, "say", func(_ context.Context, args json.RawMessage) (*sdk.CallToolResult, error) {
 		var a struct{ Text string }
 		err := json.Unmarshal(args, &a)
@@ -173,6 +180,11 @@ func stdioServers() map[string]func() {
 				return `{"tools":` + named("t4") + `,"nextCursor":null}`
 			}}).run()
 		},
+		"no-tools": func() {
+			newWire(answers{"initialize": func(*wire, json.RawMessage, json.RawMessage) string {
+				return `{"protocolVersion":"2024-11-05","capabilities":{},"serverInfo":{"name":"n","version":"1"}}`
+			}}).run()
+		},
 		// endless: a new cursor on every page.
 		"endless": func() {
 			n := 0
@@ -243,9 +255,16 @@ func stdioServers() map[string]func() {
 		},
 		// modern: knows no initialize, only the newest protocol.
 		"modern": func() {
-			newWire(answers{
-				"initialize": nil,
-			}).run()
+			s := standardWith(&sdk.ServerOptions{SupportedProtocolVersions: sdk.SupportedProtocolVersions()[:1]})
+			s.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+				return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+					if method == "initialize" {
+						return nil, &jsonrpc.Error{Code: -32601, Message: "initialize is not supported"}
+					}
+					return next(ctx, method, req)
+				}
+			})
+			_ = s.Run(context.Background(), &sdk.StdioTransport{})
 		},
 	}
 }

@@ -288,12 +288,11 @@ func (s *session) call(ctx context.Context, tool string, arguments jsontext.Valu
 	defer s.finish()
 	result, err := s.run(ctx, tool, arguments, meta)
 	var lost lostError
-	if errors.As(err, &lost) {
-		// A connection of HTTP may be poisoned by one request that got no answer;
-		// a process may hang.
-		if s.endpoint != nil {
-			s.markStale(err, false)
-		}
+	switch {
+	case !errors.As(err, &lost):
+	case s.endpoint != nil: // one request without an answer may have poisoned it
+		s.markStale(err, false)
+	case ctx.Err() != nil: // the process may hang
 		signal(s.suspect)
 	}
 	return result, err
@@ -386,8 +385,17 @@ func (s *session) settle(waiting *capture, err error) (jsontext.Value, error) {
 	if answered := asRPC(err); answered != nil {
 		return nil, answered
 	}
+	if s.proc != nil && !errors.Is(err, context.Canceled) {
+		// The process is ending or has ended: its reason says more.
+		t := time.NewTimer(2 * drainTime)
+		defer t.Stop()
+		select {
+		case <-s.stale:
+		case <-t.C:
+		}
+	}
 	if why, dead := s.staleness(); dead && why != nil {
-		err = why // says more than "connection closed"
+		err = why
 	}
 	return nil, lostError{err}
 }

@@ -11,7 +11,9 @@ import (
 type figures struct {
 	mu    sync.Mutex
 	trips []time.Duration
-	spent time.Duration // wall time of the rounds
+	wall  time.Duration // of the rounds
+	// CPU time of the rounds: of the service, and of server, service and clients.
+	service, all time.Duration
 }
 
 func (f *figures) add(trips []time.Duration) {
@@ -30,12 +32,18 @@ func (f *figures) at(q float64) time.Duration {
 }
 
 // rate is operations per second.
-func (f *figures) rate() float64 { return float64(len(f.trips)) / f.spent.Seconds() }
+func (f *figures) rate() float64 { return float64(len(f.trips)) / f.wall.Seconds() }
+
+// cost is the CPU time of one operation in all three processes. On a machine that
+// others use, too, it says more than the wall clock.
+func (f *figures) cost() time.Duration { return f.all / time.Duration(max(1, len(f.trips))) }
 
 func (f *figures) report(b *testing.B, name string) {
 	b.ReportMetric(float64(f.at(0.5))/1e3, name+"-p50-µs")
 	b.ReportMetric(float64(f.at(0.99))/1e3, name+"-p99-µs")
 	b.ReportMetric(f.rate(), name+"/s")
+	b.ReportMetric(float64(f.cost())/1e3, name+"-cpu-µs")
+	b.ReportMetric(float64(f.service)/1e3/float64(max(1, len(f.trips))), name+"-service-cpu-µs")
 }
 
 // median of a few repetitions.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"runtime"
 	"runtime/pprof"
 	"strconv"
 	"strings"
@@ -45,6 +44,14 @@ func runServer() error {
 	defer func() { s.Shutdown(); s.WaitForShutdown() }()
 	if !s.ReadyForConnections(20 * time.Second) {
 		return errors.New("the server was not ready after 20 s")
+	}
+	nc, err := nats.Connect(s.ClientURL(), nats.InProcessServer(s))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	if err := serveUsage(nc, "server"); err != nil {
+		return err
 	}
 	announce(s.ClientURL())
 	return nil
@@ -91,12 +98,15 @@ func runService() (err error) {
 	if err := serveEcho(bare); err != nil {
 		return err
 	}
+	if err := serveUsage(bare, "service"); err != nil {
+		return err
+	}
 	announce(strconv.Itoa(os.Getpid()))
 	return nil
 }
 
 // serveEcho is a bare micro service. bench.set.<n> stores a reply, bench.echo.<n>
-// answers with it; bench.heap tells what is in use on the heap after a collection.
+// answers with it.
 func serveEcho(nc *nats.Conn) error {
 	var mu sync.RWMutex
 	replies := map[string][]byte{}
@@ -117,13 +127,6 @@ func serveEcho(nc *nats.Conn) error {
 			reply := replies[last(r.Subject())]
 			mu.RUnlock()
 			_ = r.Respond(reply)
-		},
-		"bench.heap": func(r micro.Request) {
-			runtime.GC()
-			runtime.GC()
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			_ = r.Respond([]byte(strconv.FormatUint(m.HeapInuse+m.StackInuse, 10)))
 		},
 	} {
 		if err := service.AddEndpoint(strings.NewReplacer(".*", "", ".", "-").Replace(name), handle, micro.WithEndpointSubject(name)); err != nil {

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"toolbridge/client"
+	"toolbridge/cmd/toolbridge/internal/output"
+	"toolbridge/subjects"
+)
+
+// bridgeFlags are those of the verbs that use one bridge tool.
+type bridgeFlags struct {
+	sourceFlags
+	sessionFlags
+}
+
+// use sends one bridge tool and prints its reply: with --json as it came, else
+// by show. A reply with is_error is a failure.
+func (f *bridgeFlags) use(ctx context.Context, p *program, tool string, arguments any, usual time.Duration, show func(*output.Printer, json.RawMessage) error) error {
+	from, err := f.source(p)
+	if err != nil {
+		return err
+	}
+	r, err := client.NewBridgeRequest(from, tool, arguments)
+	if err != nil {
+		return err
+	}
+	s, stop, err := f.open(ctx)
+	if err != nil {
+		return f.fail(p, err)
+	}
+	defer stop()
+	ctx, cancel := f.within(ctx, usual)
+	defer cancel()
+	body, err := s.Request(ctx, subjects.VerbBridge, r)
+	if err != nil {
+		return f.fail(p, err)
+	}
+	var reply subjects.BridgeReply
+	if err := subjects.Decode(body, &reply); err != nil {
+		return f.fail(p, fmt.Errorf("the worker's reply can not be read: %w", err))
+	}
+	if f.JSON {
+		if err := printLine(p.stdout, body); err != nil {
+			return err
+		}
+		if reply.IsError {
+			return errReported
+		}
+		return nil
+	}
+	return f.print(p, &reply, show)
+}
+
+func (f *bridgeFlags) print(p *program, reply *subjects.BridgeReply, show func(*output.Printer, json.RawMessage) error) error {
+	out := output.New(p.stdout, p.lookup)
+	var failure subjects.CallFailure
+	switch {
+	case reply.Blob != nil:
+		out.Block(reply.Preview)
+		fmt.Fprintf(p.stderr, "toolbridge: the result has %d bytes; above is its beginning. It is kept as blob %s.\n", reply.Blob.Size, reply.Blob.Name)
+	case reply.IsError && subjects.Decode(reply.Result, &failure) == nil && failure.Error != nil:
+		f.printSlotError(p, failure.Error)
+	case reply.IsError:
+		out.Block(output.Indented(reply.Result))
+	default:
+		if err := show(out, reply.Result); err != nil {
+			return f.fail(p, err)
+		}
+	}
+	if err := out.Err(); err != nil {
+		return fmt.Errorf("writing to standard output: %w", err)
+	}
+	if reply.IsError {
+		return errReported
+	}
+	return nil
+}
+
+func (f *bridgeFlags) printSlotError(p *program, e *subjects.SlotError) {
+	err := output.New(p.stderr, p.lookup)
+	err.Line(0, fmt.Sprintf("toolbridge: %s: %s", e.Code, e.Message))
+	if e.Hint != "" {
+		err.Line(2, e.Hint)
+	}
+	if len(e.Parameters) > 0 {
+		err.Line(2, "parameters of the tool:")
+		printParameters(err, 4, e.Parameters)
+	}
+	if e.RetryAfterMS > 0 {
+		err.Line(2, "Try again after "+(time.Duration(e.RetryAfterMS)*time.Millisecond).String()+".")
+	}
+	if e.Code == subjects.CodeToolNotFound {
+		err.Line(2, `Find tools with "toolbridge search".`)
+	}
+}

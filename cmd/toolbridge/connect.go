@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"toolbridge/client"
+	"toolbridge/cmd/toolbridge/internal/output"
+	"toolbridge/subjects"
+)
+
+const defaultNATS = nats.DefaultURL
+
+// busFlags say which server a command talks to.
+type busFlags struct {
+	NATS  string `name:"nats" placeholder:"URL" env:"TOOLBRIDGE_NATS,NATS_URL" help:"NATS server, or several separated by commas. Default ${default_nats}."`
+	Creds string `placeholder:"FILE" type:"path" env:"TOOLBRIDGE_CREDS,NATS_CREDS" help:"NATS credentials file."`
+}
+
+func (b busFlags) url() string {
+	if b.NATS == "" {
+		return defaultNATS
+	}
+	return b.NATS
+}
+
+// sessionFlags say as which session a client verb asks.
+type sessionFlags struct {
+	busFlags
+	Tenant  string        `default:"default" env:"TOOLBRIDGE_TENANT" help:"Tenant."`
+	Session string        `default:"cli" env:"TOOLBRIDGE_SESSION" help:"Session."`
+	Prefix  string        `env:"TOOLBRIDGE_PREFIX" placeholder:"SUBJECT" help:"Root of the subjects, where a deployment changed it. Default ${default_prefix}."`
+	Timeout time.Duration `placeholder:"DURATION" help:"How long to wait for the answer. Default 30s; for call 5m."`
+	JSON    bool          `name:"json" help:"Print the worker's reply as JSON."`
+}
+
+// patience is how long a verb waits unless --timeout says otherwise.
+const (
+	patience     = 30 * time.Second
+	callPatience = 5 * time.Minute
+)
+
+// open connects as the session; close ends the connection.
+func (f sessionFlags) open(ctx context.Context) (s *client.Session, stop func(), err error) {
+	space, err := subjects.NewSpace(f.Prefix)
+	if err != nil {
+		return nil, nil, usagef("--prefix: %w", err)
+	}
+	if f.Timeout < 0 {
+		return nil, nil, usagef("--timeout: must be more than zero")
+	}
+	if err := subjects.CheckToken("tenant", f.Tenant); err != nil {
+		return nil, nil, usagef("--tenant: %w", err)
+	}
+	if err := subjects.CheckToken("session", f.Session); err != nil {
+		return nil, nil, usagef("--session: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	c, err := client.Dial(ctx, client.Config{
+		URL: f.url(), Creds: f.Creds, Name: "toolbridge", Space: space,
+		Options: []nats.Option{nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err = c.Session(f.Tenant, f.Session)
+	return s, func() { _ = c.Close() }, err
+}
+
+// within bounds a request by --timeout, or by what the verb allows.
+func (f sessionFlags) within(ctx context.Context, usual time.Duration) (context.Context, context.CancelFunc) {
+	if f.Timeout > 0 {
+		usual = f.Timeout
+	}
+	return context.WithTimeout(ctx, usual)
+}
+
+// explain is the error for programs, and what people may do next.
+func (f sessionFlags) explain(err error) (e *subjects.Error, advice string) {
+	at := shownURL(f.url())
+	fail := func(code subjects.Code, format string, args ...any) *subjects.Error {
+		return subjects.NewError(code, fmt.Sprintf(format, args...))
+	}
+	var own *subjects.Error
+	switch {
+	case errors.As(err, &own):
+		switch own.Code {
+		case subjects.CodeUnknownCatalog:
+			advice = "A catalog belongs to one session: run \"toolbridge assemble\" with the same --session, or leave out --catalog."
+		case subjects.CodeForbidden:
+			advice = fmt.Sprintf("What session %s of tenant %s may do stands in its grant.", f.Session, f.Tenant)
+		case subjects.CodeBusy, subjects.CodeUnavailable:
+			advice = "Try again in a moment."
+		case subjects.CodeDeadlineExceeded:
+			advice = "Give it longer with --timeout."
+		}
+		return own, advice
+	case errors.Is(err, nats.ErrNoResponders):
+		return fail(subjects.CodeUnavailable, "no worker answers at %s for prefix %s", at, f.prefix()),
+			"Is \"toolbridge dev\" or \"toolbridge worker\" running for this server?"
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrPermissionViolation):
+		return fail(subjects.CodeForbidden, "the NATS server at %s refused: %v", at, err),
+			fmt.Sprintf("Give credentials that may act as session %s of tenant %s with --creds FILE.", f.Session, f.Tenant)
+	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout) && !errors.Is(err, context.DeadlineExceeded):
+		return fail(subjects.CodeUnavailable, "no NATS server at %s", at),
+			"Start one with \"toolbridge dev\", or name another with --nats URL."
+	case errors.Is(err, context.DeadlineExceeded):
+		return fail(subjects.CodeDeadlineExceeded, "%v", err), "Give it longer with --timeout."
+	case errors.Is(err, context.Canceled):
+		return fail(subjects.CodeUnavailable, "interrupted"), ""
+	}
+	e = fail(subjects.CodeInternal, "%v", err)
+	e.Retryable = false
+	return e, ""
+}
+
+func (f sessionFlags) prefix() string {
+	if f.Prefix == "" {
+		return subjects.DefaultPrefix
+	}
+	return f.Prefix
+}
+
+// fail prints why a request failed: on standard error for people, with --json
+// on standard output for programs, too.
+func (f sessionFlags) fail(p *program, err error) error {
+	var usage usageError
+	if errors.As(err, &usage) {
+		return err
+	}
+	e, advice := f.explain(err)
+	if f.JSON {
+		body, encErr := subjects.Encode(subjects.ErrorReply{Error: e})
+		if encErr != nil {
+			return encErr
+		}
+		if err := printLine(p.stdout, body); err != nil {
+			return err
+		}
+	}
+	out := output.New(p.stderr, p.lookup)
+	out.Line(0, fmt.Sprintf("toolbridge: %s: %s", e.Code, e.Message))
+	if advice != "" {
+		out.Line(0, advice)
+	}
+	return errReported
+}
+
+// shownURL is an address without its password.
+func shownURL(addresses string) string {
+	parts := strings.Split(addresses, ",")
+	for i, s := range parts {
+		if u, err := url.Parse(strings.TrimSpace(s)); err == nil && u.User != nil {
+			u.User = url.User("***")
+			parts[i] = u.String()
+		}
+	}
+	return strings.Join(parts, ",")
+}

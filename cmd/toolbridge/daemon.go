@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"toolbridge/cmd/toolbridge/internal/config"
+	"toolbridge/connectors/mcp"
+	"toolbridge/state"
+	"toolbridge/subjects"
+	"toolbridge/worker"
+)
+
+// daemonFlags are those of everything that runs until it is stopped.
+type daemonFlags struct {
+	Config    string        `type:"path" placeholder:"FILE" env:"TOOLBRIDGE_CONFIG" help:"Configuration file (toolbridge.yaml)."`
+	LogLevel  string        `enum:",debug,info,warn,error" default:"" env:"TOOLBRIDGE_LOG_LEVEL" placeholder:"LEVEL" help:"Least level of the log on standard error: debug, info, warn or error. Default info, for dev warn."`
+	LogFormat string        `enum:"text,json" default:"text" env:"TOOLBRIDGE_LOG_FORMAT" help:"Form of the log: ${enum}."`
+	Grace     time.Duration `default:"20s" help:"How long running work may take to finish after SIGINT or SIGTERM."`
+}
+
+// load reads the configuration and sets the log up, at level unless the flag
+// says otherwise; warnings go to the log.
+func (f daemonFlags) load(p *program, level slog.Level) (config.Config, *slog.Logger, error) {
+	if f.Grace < 0 {
+		return config.Config{}, nil, usagef("--grace: must not be negative")
+	}
+	if f.LogLevel != "" {
+		if err := level.UnmarshalText([]byte(f.LogLevel)); err != nil {
+			return config.Config{}, nil, usagef("--log-level: %w", err)
+		}
+	}
+	log := f.logger(p, level)
+	cfg := config.Default()
+	if f.Config == "" {
+		return cfg, log, nil
+	}
+	cfg, warnings, err := config.Load(f.Config)
+	for _, w := range warnings {
+		log.Warn("configuration: "+w.Message, "file", f.Config, "line", w.Line, "key", w.Key)
+	}
+	if err != nil {
+		return cfg, log, err
+	}
+	if inert := cfg.Inert(); len(inert) > 0 {
+		log.Warn("configuration: these sections have no effect in this version", "file", f.Config, "sections", inert)
+	}
+	return cfg, log, nil
+}
+
+func (f daemonFlags) logger(p *program, level slog.Level) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if f.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(p.stderr, options))
+	}
+	return slog.New(slog.NewTextHandler(p.stderr, options))
+}
+
+// workerConfig is a worker's part of the configuration.
+func workerConfig(cfg config.Config, log *slog.Logger) (worker.Config, error) {
+	space, err := subjects.NewSpace(cfg.Bus.Prefix)
+	if err != nil {
+		return worker.Config{}, err
+	}
+	return worker.Config{
+		Space: space, ToolSearch: &cfg.ToolSearch, Policy: cfg.Approvals.Policy,
+		RejectLocalBatches: cfg.Batch.Local == "reject", ReplyPrefixes: cfg.Bus.ReplyPrefixes,
+		State: state.Config{Replicas: cfg.Bus.Replicas}, Logger: log, Version: buildInfo().Version,
+	}, nil
+}
+
+// newHost makes the MCP host of a tenant.
+func newHost(ctx context.Context, cfg config.Config, tenant string, servers []mcp.ServerConfig, nc *nats.Conn, log *slog.Logger) (*mcp.Host, error) {
+	space, err := subjects.NewSpace(cfg.Bus.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	st, err := state.Open(ctx, nc, space, state.Config{Replicas: cfg.Bus.Replicas})
+	if err != nil {
+		return nil, err
+	}
+	return mcp.New(mcp.Config{
+		Tenant: tenant, Servers: servers, Space: space, ReplyPrefixes: cfg.Bus.ReplyPrefixes, Logger: log,
+	}, nc, st)
+}
+
+// mcpServers are the servers of the configuration and of --mcp; of two with one
+// name the flag's stands.
+func mcpServers(cfg config.Config, flags []string) ([]mcp.ServerConfig, error) {
+	servers := cfg.Servers
+	named := map[string]bool{}
+	var own []mcp.ServerConfig
+	for _, f := range flags {
+		s, err := mcp.ParseServer(f)
+		if err != nil {
+			return nil, usagef("--mcp: %w", err)
+		}
+		if named[s.Name] {
+			return nil, usagef("--mcp: %q is named twice", s.Name)
+		}
+		named[s.Name] = true
+		own = append(own, s)
+	}
+	var all []mcp.ServerConfig
+	for _, s := range servers {
+		if !named[s.Name] {
+			all = append(all, s)
+		}
+	}
+	return append(all, own...), nil
+}
+
+// dial connects a daemon; it waits for a server that is not there yet, with a
+// word in the log, and reconnects for ever.
+func dial(ctx context.Context, bus busFlags, cfg config.Config, name string, log *slog.Logger) (*nats.Conn, error) {
+	url, creds := bus.NATS, bus.Creds
+	if url == "" {
+		url = cfg.Bus.URL
+	}
+	if url == "" {
+		url = defaultNATS
+	}
+	if creds == "" {
+		creds = cfg.Bus.Creds
+	}
+	options := append(connOptions(name, log), nats.Timeout(5*time.Second))
+	if creds != "" {
+		options = append(options, nats.UserCredentials(creds))
+	}
+	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		nc, err := nats.Connect(url, options...)
+		if err == nil {
+			log.Info("connected", "nats", shownURL(nc.ConnectedUrl()), "server", nc.ConnectedServerName())
+			return nc, nil
+		}
+		if !errors.Is(err, nats.ErrNoServers) && !errors.Is(err, nats.ErrTimeout) {
+			return nil, fmt.Errorf("connecting to NATS at %s: %w", shownURL(url), err)
+		}
+		log.Warn("no NATS server yet; trying again", "nats", shownURL(url), "error", err, "in", pause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("connecting to NATS at %s: %w", shownURL(url), context.Cause(ctx))
+		}
+	}
+}
+
+func connOptions(name string, log *slog.Logger) []nats.Option {
+	return []nats.Option{
+		nats.Name(name), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.IgnoreAuthErrorAbort(),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				log.Warn("NATS connection lost; reconnecting", "error", err)
+			}
+		}),
+		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("reconnected", "nats", shownURL(nc.ConnectedUrl())) }),
+		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+			subject := ""
+			if sub != nil {
+				subject = sub.Subject
+			}
+			log.Warn("NATS", "subject", subject, "error", err)
+		}),
+	}
+}
+
+// hangUp sends what is left and closes the connection.
+func hangUp(nc *nats.Conn) {
+	if nc.IsConnected() {
+		_ = nc.FlushTimeout(2 * time.Second) // closing anyway
+	}
+	nc.Close()
+}

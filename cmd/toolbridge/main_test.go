@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+
+	"toolbridge/client"
+	"toolbridge/subjects"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(leakChecked{m}, map[string]func(){
+		"toolbridge":   main,
+		"notes-server": notesServer,
+	})
+}
+
+// leakChecked fails a run that leaves goroutines behind.
+type leakChecked struct{ m *testing.M }
+
+func (l leakChecked) Run() int {
+	code := l.m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+func TestCommandLine(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
+			env.Values["daemons"] = map[string]*daemon{}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"status": status, "start": start, "halt": halt, "execute": execute, "capture": capture,
+		},
+	})
+}
+
+// status CODE PROGRAM ARGS… runs a program and wants that exit status.
+func status(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status CODE PROGRAM ARGS…")
+	}
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if want, err := strconv.Atoi(args[0]); err != nil || got != want {
+		ts.Fatalf("exit status %d, want %s", got, args[0])
+	}
+}
+
+// capture VARIABLE REGEXP sets a variable to the first group of the pattern in
+// the last standard output.
+func capture(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: capture VARIABLE REGEXP")
+	}
+	found := regexp.MustCompile(args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
+	if len(found) != 2 {
+		ts.Fatalf("%s matches %q", args[1], found)
+	}
+	ts.Setenv(args[0], found[1])
+}
+
+// daemon is a program in the background of a script.
+type daemon struct {
+	cmd    *exec.Cmd
+	stdout chan string // what came after the first line
+	stderr *os.File
+}
+
+// start NAME PATTERN PROGRAM ARGS… runs a program in the background until a
+// line with the pattern stands on its standard output, or, for a pattern that
+// begins with 2:, on its standard error. A ready line's address becomes
+// TOOLBRIDGE_NATS.
+func start(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: start NAME PATTERN PROGRAM ARGS…")
+	}
+	name, pattern := args[0], args[1]
+	program := ""
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		if p := filepath.Join(dir, args[2]); program == "" && executable(p) {
+			program = p
+		}
+	}
+	if program == "" {
+		ts.Fatalf("%s is not in PATH", args[2])
+	}
+	d := &daemon{cmd: exec.Command(program, args[3:]...), stdout: make(chan string, 1)}
+	d.cmd.Dir = ts.MkAbs(".")
+	for _, key := range []string{"PATH", "HOME", "XDG_STATE_HOME", "TOOLBRIDGE_NATS", "WORK", "TMPDIR", "GOCOVERDIR", "NOTES_HOST_SUFFIX"} {
+		d.cmd.Env = append(d.cmd.Env, key+"="+ts.Getenv(key))
+	}
+	stdout, err := d.cmd.StdoutPipe()
+	ts.Check(err)
+	d.stderr, err = os.Create(ts.MkAbs(name + ".err"))
+	ts.Check(err)
+	d.cmd.Stderr = d.stderr
+	ts.Check(d.cmd.Start())
+	ts.Defer(func() { _ = d.cmd.Process.Kill() }) // fails when it has ended, as it should
+	ts.Value("daemons").(map[string]*daemon)[name] = d
+
+	lines := make(chan string, 1)
+	go func() {
+		r := bufio.NewReader(stdout)
+		line, _ := r.ReadString('\n')
+		lines <- line
+		rest, _ := io.ReadAll(r)
+		d.stdout <- string(rest)
+	}()
+	if onErr, ok := strings.CutPrefix(pattern, "2:"); ok {
+		await(ts, name, func() bool { return strings.Contains(ts.ReadFile(name+".err"), onErr) })
+		return
+	}
+	select {
+	case line := <-lines:
+		if !strings.Contains(line, pattern) || strings.Count(line, "\n") != 1 {
+			ts.Fatalf("%s printed %q, want a line with %q; standard error:\n%s", name, line, pattern, ts.ReadFile(name+".err"))
+		}
+		if _, url, ok := strings.Cut(line, "nats="); ok {
+			url, _, _ = strings.Cut(url, " ")
+			ts.Setenv("TOOLBRIDGE_NATS", url)
+		}
+	case <-time.After(60 * time.Second):
+		ts.Fatalf("%s printed nothing within 60 s; standard error:\n%s", name, ts.ReadFile(name+".err"))
+	}
+}
+
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+func await(ts *testscript.TestScript, name string, ready func() bool) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.After(60 * time.Second); !ready(); {
+		select {
+		case <-tick.C:
+		case <-limit:
+			ts.Fatalf("%s is not ready after 60 s; standard error:\n%s", name, ts.ReadFile(name+".err"))
+		}
+	}
+}
+
+// halt NAME SIGNAL sends TERM or INT to a background program, which must end
+// with status 0 and have printed nothing after its first line.
+func halt(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: halt NAME TERM|INT")
+	}
+	d := ts.Value("daemons").(map[string]*daemon)[args[0]]
+	if d == nil {
+		ts.Fatalf("%s was not started", args[0])
+	}
+	ts.Check(d.cmd.Process.Signal(map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": os.Interrupt}[args[1]]))
+	rest := <-d.stdout
+	err := d.cmd.Wait()
+	_ = d.stderr.Close()
+	if err != nil {
+		ts.Fatalf("%s: %v; standard error:\n%s", args[0], err, ts.ReadFile(args[0]+".err"))
+	}
+	if rest != "" {
+		ts.Fatalf("%s also printed %q", args[0], rest)
+	}
+}
+
+// execute SESSION makes the test the process of a session until the script
+// ends: it answers every execution with the arguments it got.
+func execute(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: execute SESSION")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	c, err := client.Dial(ctx, client.Config{URL: ts.Getenv("TOOLBRIDGE_NATS")})
+	ts.Check(err)
+	ts.Defer(func() { _ = c.Close() })
+	s, err := c.Session("default", args[0])
+	ts.Check(err)
+	v, err := s.Serve(ctx, client.ServeConfig{}, func(_ context.Context, r subjects.ExecRequest) (json.RawMessage, error) {
+		if r.Tool == "fails" {
+			return nil, errors.New("the disk is full")
+		}
+		return json.RawMessage(fmt.Sprintf(`{"tool":%q,"got":%s}`, r.Tool, r.Arguments)), nil
+	})
+	ts.Check(err)
+	ts.Defer(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = v.Stop(ctx)
+	})
+}
+
+// notesServer is an MCP server over stdio with two tools.
+func notesServer() {
+	server := sdk.NewServer(&sdk.Implementation{Name: "notes", Version: "1.0.0"}, nil)
+	type addition struct {
+		Text string `json:"text" jsonschema:"what to note"`
+	}
+	sdk.AddTool(server, &sdk.Tool{Name: "add_note", Description: "Adds a note to the notebook."},
+		func(_ context.Context, _ *sdk.CallToolRequest, in addition) (*sdk.CallToolResult, any, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "noted: " + in.Text + os.Getenv("NOTES_SUFFIX")}}}, nil, nil
+		})
+	sdk.AddTool(server, &sdk.Tool{Name: "lose_note", Description: "Always fails."},
+		func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+			return nil, nil, errors.New("the notebook is gone")
+		})
+	if err := server.Run(context.Background(), &sdk.StdioTransport{}); err != nil && !errors.Is(err, io.EOF) {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

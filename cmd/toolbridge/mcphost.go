@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"toolbridge/subjects"
+)
+
+type mcpHostCommand struct {
+	Tenant string   `required:"" env:"TOOLBRIDGE_TENANT" help:"Tenant that gets the toolsets."`
+	MCP    []string `name:"mcp" sep:"none" placeholder:"NAME='COMMAND ARGS'" help:"MCP server beside those of the configuration: a command, or an http(s) address; may be repeated."`
+	busFlags
+	daemonFlags
+}
+
+// Run hosts the servers until the context ends.
+func (c *mcpHostCommand) Run(ctx context.Context, p *program) error {
+	if err := subjects.CheckToken("tenant", c.Tenant); err != nil {
+		return usagef("--tenant: %w", err)
+	}
+	cfg, log, err := c.load(p, slog.LevelInfo)
+	if err != nil {
+		return err
+	}
+	servers, err := mcpServers(cfg, c.MCP)
+	if err != nil {
+		return err
+	}
+	if len(servers) == 0 {
+		return usagef("there is nothing to host: name servers with --mcp or under mcp.servers in the configuration")
+	}
+	nc, err := dial(ctx, c.busFlags, cfg, "toolbridge-mcp-host", log)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer hangUp(nc)
+	h, err := newHost(ctx, cfg, c.Tenant, servers, nc, log)
+	if err != nil {
+		return err
+	}
+	if err := h.Start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	<-ctx.Done()
+	log.Info("stopping: running calls may finish", "grace", c.Grace)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Grace)
+	defer cancel()
+	if err := h.Stop(grace); err != nil {
+		return fmt.Errorf("stopping: %w", err)
+	}
+	log.Info("stopped")
+	return nil
+}

@@ -1,0 +1,46 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// binary is the built program.
+var binary string
+
+func TestMain(m *testing.M) {
+	code, err := build(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func build(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp("", "toolbridge-e2e-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	binary = filepath.Join(dir, "toolbridge")
+	out, err := exec.Command("go", "build", "-o", binary, "toolbridge/cmd/toolbridge").CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("building the binary: %w\n%s", err, out)
+	}
+	return m.Run(), nil
+}
+
+// missing skips a test for what the machine lacks, or fails it where that is
+// required.
+func missing(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("TOOLBRIDGE_E2E") == "require" {
+		t.Fatalf("TOOLBRIDGE_E2E=require: "+format, args...)
+	}
+	t.Skipf("skipped: "+format, args...)
+}
