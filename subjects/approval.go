@@ -61,6 +61,7 @@ type ApprovalListRequest struct {
 type ApprovalListReply struct {
 	Approvals  []Approval   `json:"approvals"`
 	Remembered []Remembered `json:"remembered"`
+	Omitted    int          `json:"omitted,omitempty"` // how many had no room in the reply
 }
 
 // Remembered is a choice that spares later questions.

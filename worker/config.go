@@ -61,6 +61,9 @@ type Config struct {
 	Partitions int
 	// ApprovalTimeout is how long a person is waited for; 0 means 5 minutes.
 	ApprovalTimeout time.Duration
+	// ApprovalWait waits for people although nobody listens for approvals now;
+	// otherwise what needs a person is denied at once then.
+	ApprovalWait bool
 	// MaxResult is how many characters of a result go into a reply; what is larger
 	// goes to the object store with a preview. 0: only max_payload bounds it.
 	MaxResult int

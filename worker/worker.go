@@ -38,6 +38,7 @@ type Worker struct {
 	assemblies *onceCache[*assembled]
 	calls      *call.Engine
 	bus        *call.Bus
+	approvals  *approvals
 	service    micro.Service
 
 	slots    chan struct{}
@@ -120,6 +121,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	}
 	policy := w.cfg.Policy
 	policy.Dev = w.cfg.Dev
+	w.approvals = newApprovals(w.nc, w.cfg.Space, st, calls, w.cfg.ApprovalWait, w.log)
 	w.calls = call.New(call.Config{
 		Space: w.cfg.Space, Policy: policy, RejectLocalBatches: w.cfg.RejectLocalBatches,
 		Timeout: w.cfg.ToolTimeout, Concurrency: w.cfg.ToolConcurrency, Slots: w.cfg.CallSlots, Lease: w.cfg.CallLease,
@@ -133,6 +135,9 @@ func (w *Worker) Start(ctx context.Context) error {
 		w.owned.Go(run)
 	}
 	w.owned.Go(func() { w.catalogs.sweep(w.base) })
+	if err := w.approvals.start(ctx, w.calls, calls.Decisions); err != nil {
+		return fmt.Errorf("starting the worker: %w", err)
+	}
 	if err := w.calls.Start(ctx); err != nil {
 		return fmt.Errorf("starting the worker: %w", err)
 	}
@@ -178,20 +183,42 @@ func (w *Worker) serve() error {
 		{subjects.VerbPreflight, w.preflight},
 		{subjects.VerbStop, w.stopCalls},
 	} {
-		name := strings.ReplaceAll(string(e.verb), ".", "-")
-		err := service.AddEndpoint(name, w.handler(e.answer),
-			micro.WithEndpointSubject(w.cfg.Space.AnySession(e.verb)),
-			micro.WithEndpointMetadata(map[string]string{"contract": w.cfg.Space.Prefix(), "schema": name}))
-		if err != nil {
-			return fmt.Errorf("registering endpoint %s: %w", name, err)
+		ours := func(a subjects.Address) bool { return a.Verb == e.verb }
+		if err := w.endpoint(string(e.verb), w.cfg.Space.AnySession(e.verb), ours, e.answer); err != nil {
+			return err
 		}
+	}
+	for _, e := range []struct {
+		area, subject string
+		answer        func(context.Context, *request) ([]byte, error)
+	}{
+		{subjects.AreaApprovalsList, w.cfg.Space.ApprovalList("*", "*"), w.listApprovals},
+		{subjects.AreaApprovalsDecide, w.cfg.Space.ApprovalDecide("*", "*"), w.decideApproval},
+	} {
+		ours := func(a subjects.Address) bool { return a.Area == e.area }
+		if err := w.endpoint(e.area, e.subject, ours, e.answer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endpoint adds one to the micro service. ours tells its subjects from others
+// that its wildcards happen to match.
+func (w *Worker) endpoint(name, subject string, ours func(subjects.Address) bool, answer func(context.Context, *request) ([]byte, error)) error {
+	name = strings.ReplaceAll(name, ".", "-")
+	err := w.service.AddEndpoint(name, w.handler(ours, answer),
+		micro.WithEndpointSubject(subject),
+		micro.WithEndpointMetadata(map[string]string{"contract": w.cfg.Space.Prefix(), "schema": name}))
+	if err != nil {
+		return fmt.Errorf("registering endpoint %s: %w", name, err)
 	}
 	return nil
 }
 
 // handler hands a request over to a goroutine at once, since micro serves one
 // request at a time per endpoint, and answers BUSY when too many are in work.
-func (w *Worker) handler(answer func(context.Context, *request) ([]byte, error)) micro.Handler {
+func (w *Worker) handler(ours func(subjects.Address) bool, answer func(context.Context, *request) ([]byte, error)) micro.Handler {
 	return micro.HandlerFunc(func(r micro.Request) {
 		if !subjects.ReplyAllowed(r.Reply(), w.cfg.ReplyPrefixes) {
 			w.dropped.Add(1)
@@ -199,7 +226,7 @@ func (w *Worker) handler(answer func(context.Context, *request) ([]byte, error))
 			return
 		}
 		addr, err := w.cfg.Space.Parse(r.Subject())
-		if errors.Is(err, subjects.ErrForeign) || addr.Session == "" {
+		if errors.Is(err, subjects.ErrForeign) || !ours(addr) {
 			return
 		}
 		if err != nil {
@@ -283,6 +310,9 @@ func (w *Worker) Stop(ctx context.Context) error {
 		if flushErr := w.nc.FlushWithContext(ctx); flushErr != nil && !errors.Is(flushErr, nats.ErrConnectionClosed) {
 			err = errors.Join(err, fmt.Errorf("stopping the worker: %w", flushErr))
 		}
+	}
+	if w.approvals != nil {
+		w.approvals.stop()
 	}
 	if w.calls != nil {
 		err = errors.Join(err, w.calls.Stop(ctx))

@@ -105,11 +105,16 @@ func (l *live) judgeEntry(index int, entry *Entry, record *Record) *subjects.Slo
 	if e.approvals == nil {
 		return noApprover(entry)
 	}
-	remembered, err := e.approvals.Remembered(l.ctx, l.key.tenant, l.key.session, record.User, entry.Name, entry.SHA256, entry.executor())
+	remembered, err := e.approvals.Remembered(l.ctx, l.key.tenant, approval.Subject{
+		Session: l.key.session, User: record.User, Tool: entry.Name, DefinitionSHA256: entry.SHA256, Executor: entry.executor(),
+	})
 	if err != nil {
 		e.log.Warn("remembered choices can not be read; a person is asked", "call", l.key.String(), "error", err)
 	}
-	if remembered {
+	if remembered != nil {
+		e.audit(l.key, record, index, subjects.AuditRecord{Type: auditRemembered, By: remembered.By, Decision: &subjects.Decision{
+			ID: remembered.ID, State: subjects.ApprovalApproved, Choice: remembered.Choice, By: remembered.By, At: remembered.At,
+		}})
 		entry.Ask = ""
 		return nil
 	}
@@ -133,58 +138,90 @@ func (l *live) rejudge(entry *Entry) *subjects.SlotError {
 	return nil
 }
 
+// auditRemembered is the audit's word for an entry that a remembered choice
+// approved.
+const auditRemembered = "approval.remembered"
+
+// ownProcess stands for the session's own process where an executor is named.
+const ownProcess = "session"
+
 // executor is who would run an entry, as approvals are bound to it.
 func (e *Entry) executor() string {
-	if e.Registry {
-		return e.Toolset
+	switch {
+	case !e.Registry:
+		return ownProcess
+	case e.Toolset == ownProcess:
+		return "toolset " + ownProcess
 	}
-	return "session"
+	return e.Toolset
 }
 
 func noApprover(entry *Entry) *subjects.SlotError {
-	return &subjects.SlotError{Code: subjects.CodeApprovalDenied, Reason: "no_approver",
-		Message: entry.Name + " needs a person's approval (" + entry.Ask + "), and there is nobody to ask; do not repeat it"}
+	return &subjects.SlotError{Code: subjects.CodeApprovalDenied, Reason: reasonNoApprover,
+		Message: "no approver available: " + entry.Name + " needs a person's approval (" + entry.Ask + ") and nobody is there to give it; it was not run. Do not repeat it"}
+}
+
+// reasonNoApprover is the reason of what was denied because nobody listens.
+const reasonNoApprover = "no_approver"
+
+func timedOut(entry *Entry) *subjects.SlotError {
+	return &subjects.SlotError{Code: subjects.CodeApprovalTimeout, Message: "the approval of " + entry.Name + " expired at " +
+		time.UnixMilli(entry.Expires).UTC().Format(time.RFC3339) + ": nobody decided in time, it was not run and will not be. Call it again if it is still wanted"}
 }
 
 // askEntry tells approvers of a pending entry. When nobody listens that is the
-// answer.
+// decision, which comes back like any other.
 func (l *live) askEntry(index int) {
 	l.mu.Lock()
-	entry := l.record.Entries[index]
+	record := l.record
+	entry := record.Entries[index]
 	l.mu.Unlock()
-	a := l.e.pending(l.key, l.record, index)
-	none, err := l.e.approvals.Ask(l.ctx, l.key.tenant, a)
+	if !time.Now().Before(time.UnixMilli(entry.Expires)) { // its worker was lost before it could ask
+		err := l.done(index, func(r *Record) bool {
+			if r.Entries[index].State != Awaiting {
+				return false
+			}
+			r.finish(index, nil, timedOut(&entry))
+			return true
+		})
+		if err == nil {
+			l.e.finished(l.key, record, index, timedOut(&entry))
+		} else if !errors.Is(err, errLost) {
+			l.giveAway(err)
+		}
+		return
+	}
+	a := l.e.pending(l.key, record, index)
+	// A stop or a shutdown does not cut this short: what was asked is known then.
+	ctx, cancel := context.WithTimeout(l.e.writing(), askWithin)
+	defer cancel()
+	none, err := l.e.approvals.Ask(ctx, l.key.tenant, a, record.Trace)
+	if err == nil && none {
+		err = l.e.approvals.Settle(ctx, l.key.tenant, a.ID,
+			subjects.Decision{ID: a.ID, State: subjects.ApprovalDenied, Choice: subjects.ChoiceDeny, At: now(), Reason: reasonNoApprover})
+	}
 	if err != nil {
 		l.e.log.Warn("an approval could not be asked for; it is tried again", "call", l.key.String(), "error", err)
 		l.giveAway(err)
 		return
 	}
-	if none {
-		d := subjects.Decision{ID: a.ID, State: subjects.ApprovalDenied, Choice: subjects.ChoiceDeny, At: now(), Reason: "no_approver"}
-		if err := l.e.approvals.Settle(l.e.writing(), l.key.tenant, a.ID, d); err != nil {
-			l.e.log.Warn("an approval that nobody can give could not be settled", "call", l.key.String(), "error", err)
-		}
-	}
 	err = l.done(index, func(r *Record) bool {
-		e := &r.Entries[index]
-		if e.State != Awaiting {
-			return false
+		if r.Entries[index].State != Awaiting {
+			return false // decided or stopped meanwhile
 		}
-		e.Asked = true
-		if none {
-			r.finish(index, nil, noApprover(e))
-		}
+		r.Entries[index].Asked = true
 		return true
 	})
-	switch {
-	case err != nil && !errors.Is(err, errLost):
+	if err != nil && !errors.Is(err, errLost) {
 		l.giveAway(err)
-	case err == nil && none:
-		l.e.finished(l.key, l.record, index, noApprover(&entry))
-	case err == nil:
-		l.e.event(l.key, l.record.Trace, subjects.Event{Type: subjects.EventApprovalRequested, Index: ptr(index), Tool: entry.Name, Approval: &a})
+	}
+	if !none {
+		l.e.event(l.key, record.Trace, subjects.Event{Type: subjects.EventApprovalRequested, Index: ptr(index), Tool: entry.Name, Approval: &a})
 	}
 }
+
+// askWithin bounds the asking, not the wait for an answer.
+const askWithin = 10 * time.Second
 
 // pending is an entry's question as approvers see it.
 func (e *Engine) pending(k key, r *Record, index int) subjects.Approval {
@@ -198,61 +235,86 @@ func (e *Engine) pending(k key, r *Record, index int) subjects.Approval {
 	}
 }
 
-// Decide applies a decision to the entry that waits for it and wakes its call.
-// It may come more than once.
-func (e *Engine) Decide(a subjects.Approval, tenant string, d subjects.Decision) error {
+// Waits reports whether an entry still waits for an approval.
+func (e *Engine) Waits(ctx context.Context, tenant string, a subjects.Approval) (bool, error) {
+	r, _, err := e.journal.load(ctx, key{tenant, a.Session, a.CallID})
+	if errors.Is(err, errNoRecord) {
+		return false, nil
+	}
+	return err == nil && r.waits(a), err
+}
+
+func (r *Record) waits(a subjects.Approval) bool {
+	return !r.Final && a.Index >= 0 && a.Index < len(r.Entries) &&
+		r.Entries[a.Index].State == Awaiting && r.Entries[a.Index].Approval == a.ID
+}
+
+// Decide applies a decision to the entry that waits for it, and sees to it that
+// somebody goes on with the call. It may come more than once. applied is false
+// when the entry did not wait any more, so that nothing was changed.
+func (e *Engine) Decide(ctx context.Context, tenant string, a subjects.Approval, d subjects.Decision) (trace [3]string, applied bool, err error) {
 	k := key{tenant, a.Session, a.CallID}
-	ctx := e.writing()
-	var record *Record
-	applied := false
+	var failed *subjects.SlotError
 	record, _, err := e.journal.change(ctx, k, nil, 0, func(r *Record) bool {
-		applied = false
-		if r.Final || a.Index >= len(r.Entries) {
+		if applied = r.waits(a); !applied {
 			return false
 		}
 		entry := &r.Entries[a.Index]
-		if entry.State != Awaiting || entry.Approval != a.ID {
-			return false
-		}
-		applied = true
-		switch d.State {
-		case subjects.ApprovalApproved:
-			if sha256Hex(entry.Arguments) != a.ArgumentsSHA256 {
-				return false
-			}
-			entry.State, entry.Ask, entry.Hooked = Received, "", true
-		case subjects.ApprovalExpired:
-			r.finish(a.Index, nil, &subjects.SlotError{Code: subjects.CodeApprovalTimeout, Message: "nobody decided on " + entry.Name + " in time; it was not run"})
-		default:
-			r.finish(a.Index, nil, denied(entry, d))
+		if failed = refusal(entry, a, d); failed != nil {
+			r.finish(a.Index, nil, failed)
+		} else {
+			entry.State, entry.Ask = Received, ""
 		}
 		return true
 	})
 	if errors.Is(err, errNoRecord) {
-		return nil
+		return trace, false, nil
 	}
 	if err != nil {
-		return err
+		return trace, false, err
 	}
-	if !applied {
-		return nil
+	if applied {
+		e.event(k, record.Trace, subjects.Event{Type: subjects.EventApprovalSettled, Index: ptr(a.Index), Tool: a.Tool, Decision: &d})
+		if failed != nil {
+			e.finished(k, record, a.Index, failed)
+		}
 	}
-	e.event(k, record.Trace, subjects.Event{Type: subjects.EventApprovalSettled, Index: ptr(a.Index), Tool: a.Tool, Decision: &d})
-	e.poke(ctx, record, k)
-	return e.wake(ctx, k)
+	if record.Final {
+		return record.Trace, applied, nil
+	}
+	if record.Lease != nil { // its holder reads again before it lets go; when it is lost, the call's message comes again
+		e.poke(ctx, record, k)
+		return record.Trace, applied, nil
+	}
+	// Woken also when the decision was applied before, since whoever did that may
+	// be lost; but not for a call that waits for others.
+	if applied || len(record.startable()) > 0 || record.undecided() || record.allDone() {
+		err = e.wake(ctx, k)
+	}
+	return record.Trace, applied, err
 }
 
-func denied(entry *Entry, d subjects.Decision) *subjects.SlotError {
-	reason := d.Reason
+// refusal is why an entry does not run after a decision, or nil.
+func refusal(entry *Entry, a subjects.Approval, d subjects.Decision) *subjects.SlotError {
+	switch {
+	case d.State == subjects.ApprovalApproved && sha256Hex(entry.Arguments) == a.ArgumentsSHA256:
+		return nil
+	case d.State == subjects.ApprovalApproved:
+		return &subjects.SlotError{Code: subjects.CodeApprovalDenied, Reason: "arguments_changed",
+			Message: entry.Name + " was approved with other arguments than it would be sent with; it was not run"}
+	case d.State == subjects.ApprovalExpired:
+		return timedOut(entry)
+	case d.State == subjects.ApprovalWithdrawn:
+		return stoppedError()
+	case d.By == "" && d.Reason == reasonNoApprover:
+		return noApprover(entry)
+	}
 	message := entry.Name + " was denied"
 	if d.By != "" {
 		message += " by " + d.By
 	}
-	if reason != "" && reason != "no_approver" {
-		message += ": " + reason
+	if d.Reason != "" {
+		message += ": " + d.Reason
 	}
-	if reason == "no_approver" {
-		return noApprover(entry)
-	}
-	return &subjects.SlotError{Code: subjects.CodeApprovalDenied, Reason: "denied", Message: message + "; do not repeat it"}
+	return &subjects.SlotError{Code: subjects.CodeApprovalDenied, Reason: "denied", Message: message + "; it was not run. Do not repeat it"}
 }
