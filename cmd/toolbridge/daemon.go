@@ -69,6 +69,7 @@ func workerConfig(cfg config.Config, log *slog.Logger) (worker.Config, error) {
 	}
 	return worker.Config{
 		Space: space, ToolSearch: &cfg.ToolSearch, Policy: cfg.Approvals.Policy,
+		Hooks: cfg.Hooks, Guardrails: cfg.Guardrails, ApprovalTimeout: cfg.Approvals.Timeout, MaxResult: cfg.Limits.ResultChars,
 		RejectLocalBatches: cfg.Batch.Local == "reject", ReplyPrefixes: cfg.Bus.ReplyPrefixes,
 		State: state.Config{Replicas: cfg.Bus.Replicas}, Logger: log, Version: buildInfo().Version,
 	}, nil

@@ -9,6 +9,7 @@ import (
 	"toolbridge/approval"
 	"toolbridge/catalog"
 	"toolbridge/connectors/mcp"
+	"toolbridge/worker/call"
 )
 
 // Config is what a file says; Default holds what stands where it is silent.
@@ -18,7 +19,8 @@ type Config struct {
 	Guest      bool // identity.guest and nous.guest: false when either says so. Default true
 
 	Approvals  Approvals
-	Guardrails Guardrails
+	Guardrails call.Guardrails
+	Hooks      []call.Hook // in the order of the file, which they are asked in
 	Gateway    Gateway
 	Batch      Batch
 	Breaker    Breaker
@@ -41,18 +43,6 @@ type Approvals struct {
 	Policy  approval.Policy // Dev is left to the program
 	Timeout time.Duration   // default 5 min
 	Wait    bool            // wait although nobody is there to decide
-}
-
-// Guardrails is the section guardrails; zero values are off.
-type Guardrails struct {
-	Rate   Rate
-	Repeat int // identical calls in a row
-}
-
-// Rate is a number of calls per session and tool in a window.
-type Rate struct {
-	Calls int
-	Per   time.Duration
 }
 
 // Gateway is the section gateway.
@@ -160,7 +150,7 @@ func (c *Config) Inert() []string {
 	var out []string
 	for _, s := range c.sections {
 		switch s {
-		case "guardrails", "gateway", "breaker", "connectors", "nous", "identity", "limits":
+		case "gateway", "breaker", "connectors", "nous", "identity":
 			out = append(out, s)
 		}
 	}
@@ -181,7 +171,7 @@ func (c *Config) fields(r *reader) []field {
 			})
 		}},
 		{"approvals", func(n *node, key string) { c.Approvals.read(r, n, key) }},
-		{"guardrails", func(n *node, key string) { c.Guardrails.read(r, n, key) }},
+		{"guardrails", func(n *node, key string) { c.readGuardrails(r, n, key) }},
 		{"gateway", func(n *node, key string) {
 			r.mapping(n, key, []field{
 				{"url", func(n *node, key string) { r.url(n, key, &c.Gateway.URL, "https", "http") }},
@@ -209,7 +199,7 @@ func (c *Config) fields(r *reader) []field {
 		{"mcp", func(n *node, key string) {
 			r.mapping(n, key, []field{{"servers", func(n *node, key string) { c.readServers(r, n, key) }}})
 		}},
-		{"hooks", func(n *node, key string) { r.mapping(n, key, nil) }},
+		{"hooks", func(n *node, key string) { c.readHooks(r, n, key) }},
 		{"telemetry", func(n *node, key string) { r.mapping(n, key, nil) }},
 	}
 }

@@ -3,9 +3,7 @@ package config
 import (
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
-	"time"
 
 	"toolbridge/approval"
 )
@@ -75,46 +73,4 @@ func (r *reader) pattern(n *node, key string) *regexp.Regexp {
 		r.report(n.line, n.column, key, "not a regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	return re
-}
-
-func (g *Guardrails) read(r *reader, n *node, key string) {
-	r.mapping(n, key, []field{
-		{"rate", func(n *node, key string) {
-			if off(n) {
-				g.Rate = Rate{}
-			} else if rate, ok := parseRate(n); ok {
-				g.Rate = rate
-			} else {
-				r.wrong(n, key, "off, or calls per time such as 60/m (s, m, h)")
-			}
-		}},
-		{"repeat", func(n *node, key string) {
-			if off(n) {
-				g.Repeat = 0
-			} else if n.kind == kindNumber {
-				r.integer(n, key, &g.Repeat, 1, 1_000_000)
-			} else {
-				r.wrong(n, key, "off, or a number of identical calls in a row")
-			}
-		}},
-	})
-}
-
-// off reports whether a value switches something off: off, no or false, quoted
-// or not.
-func off(n *node) bool {
-	return n.kind == kindBool && !n.truth || n.kind == kindText && (n.text == "off" || n.text == "no" || n.text == "false")
-}
-
-func parseRate(n *node) (Rate, bool) {
-	if n.kind != kindText {
-		return Rate{}, false
-	}
-	calls, unit, ok := strings.Cut(n.text, "/")
-	count, err := strconv.Atoi(strings.TrimSpace(calls))
-	per := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}[strings.TrimSpace(unit)]
-	if !ok || err != nil || count < 1 || count > 1_000_000 || per == 0 {
-		return Rate{}, false
-	}
-	return Rate{Calls: count, Per: per}, true
 }
