@@ -20,6 +20,7 @@ import (
 type Accepted struct {
 	Refused []byte // the result of a refused envelope; nil when the call is stored
 	final   []byte // the reply, when it is known
+	here    bool   // this worker runs it
 }
 
 // Accept stores a call: from then on it reaches exactly one final state, whatever
@@ -34,32 +35,128 @@ func (e *Engine) Accept(ctx context.Context, c Call) (Accepted, error) {
 		return Accepted{Refused: encode(subjects.CallFailure{Error: slotErr})}, nil
 	}
 	k := key{c.Tenant, c.Session, c.ID}
+	e.step(StepAccept, k)
 	now := time.Now()
 	r := &Record{
 		Version: recordVersion, Token: nuid.Next(), Body: digest(c.Arguments, c.CatalogHash), Accepted: now.UnixMilli(),
 		User: c.User, Trace: c.Trace, Batch: batch, Entries: entries,
 	}
+	var l *live // set when this worker runs the call itself
 	if r.allDone() {
 		if err := e.close(ctx, k, r, nil); err != nil {
 			return Accepted{}, unstored(err)
 		}
+	} else if e.reserve() {
+		l = e.newLive(k)
+		l.lease(r, e.claims.Add(1), now)
 	}
-	revision, err := e.journal.create(ctx, k, r)
+	revision, err := e.store(ctx, k, r)
+	if l != nil {
+		e.start(l, r, revision, err == nil)
+	}
 	if errors.Is(err, errConflict) {
 		return e.again(ctx, k, r)
 	}
 	if err != nil {
 		return Accepted{}, unstored(err)
 	}
+	e.step(StepStored, k)
 	e.event(k, r.Trace, subjects.Event{Type: subjects.EventCallAccepted, TotalCount: ptr(len(r.Entries))})
-	if r.Final {
+	switch {
+	case r.Final:
 		return e.settled(ctx, k, r)
+	case l != nil:
+		return Accepted{here: true}, nil
 	}
 	if err := e.courier(ctx, e.cfg.Space.CallSubject(e.calls.Of(k.tenant, k.session).Number, k.tenant, k.session, k.id), r, revision); err != nil {
 		// The journal has the call; the sweeper sends it again.
 		e.log.Warn("an accepted call was not queued; it will be sent again", "call", k.String(), "error", err)
 	}
+	e.step(StepQueued, k)
 	return Accepted{}, nil
+}
+
+// store writes a call's first record, unless it is one that could not be written
+// with its results.
+func (e *Engine) store(ctx context.Context, k key, r *Record) (revision uint64, err error) {
+	size := int64(0)
+	for i := range r.Entries {
+		size += int64(len(r.Entries[i].Arguments) + len(r.Entries[i].Schema))
+	}
+	if limit := e.maxArguments(len(r.Entries)); size > limit {
+		return 0, subjects.NewError(subjects.CodeTooLarge, fmt.Sprintf("the call's arguments are %d bytes, and at most %d can be kept here: send less at once", size, limit))
+	}
+	revision, err = e.journal.create(ctx, k, r)
+	if errors.Is(err, nats.ErrMaxPayload) {
+		return 0, subjects.NewError(subjects.CodeTooLarge, "the call is larger than the server's max_payload once it is written down: send less at once")
+	}
+	return revision, err
+}
+
+// reserve takes a slot for a call that this worker accepts and runs itself, which
+// saves it the way through the queue. It takes none that is not free at once.
+func (e *Engine) reserve() bool {
+	if e.cfg.Queued || !e.started.Load() {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return false
+	}
+	select {
+	case e.slots <- struct{}{}:
+		e.owned.Add(1)
+		return true
+	default:
+		return false
+	}
+}
+
+// start runs a call in the slot that was reserved for it; unless it was stored,
+// the slot is given back.
+func (e *Engine) start(l *live, r *Record, revision uint64, stored bool) {
+	free := func() {
+		<-e.slots
+		e.owned.Done()
+	}
+	if !stored {
+		free()
+		return
+	}
+	l.record, l.revision = r.clone(), revision
+	l.ctx, l.abort = context.WithCancelCause(e.base)
+	go func() {
+		defer free()
+		e.runHere(l)
+	}()
+}
+
+// runHere works on a call that came without a message. What it can not end, the
+// sweeper sends to another worker.
+func (e *Engine) runHere(l *live) {
+	e.step(StepClaimed, l.key)
+	e.attend(l, nil)
+	l.mu.Lock()
+	lost, record := l.lost, l.record
+	l.mu.Unlock()
+	if lost || !record.Final {
+		e.moved(l.key)
+	}
+	switch {
+	case lost:
+	case record.Final:
+		for {
+			_, err := e.publish(e.writing(), l.key, record)
+			if err == nil || lasting(err) || !e.wait(writeRetry) {
+				return
+			}
+		}
+	case record.unfinished(): // this worker is stopping
+		if err := e.wake(e.writing(), l.key); err != nil {
+			e.log.Warn("a call could not be handed back; the sweeper does it", "call", l.key.String(), "error", err)
+		}
+	}
 }
 
 // again answers for an id that is known already.
@@ -79,6 +176,9 @@ func (e *Engine) again(ctx context.Context, k key, r *Record) (Accepted, error) 
 		if have, _, err = e.journal.load(ctx, k); err != nil {
 			return Accepted{}, unstored(err)
 		}
+	}
+	if have.Body == "" {
+		return Accepted{}, unstored(errConflict) // a stop's record that could not be replaced now
 	}
 	if have.Body != r.Body {
 		return Accepted{}, subjects.NewError(subjects.CodeIDReused, fmt.Sprintf("call id %s was used for another call in the last 24 hours; that call is untouched. Give each call its own id", k.id))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -43,7 +44,52 @@ type Config struct {
 	// larger goes to the object store with a preview. 0: only the server's
 	// max_payload bounds it.
 	MaxResult int
-	Logger    *slog.Logger
+	// Queued sends every call through the queue. Otherwise a worker with a free
+	// slot runs what it accepts, and the queue carries what is left.
+	Queued bool
+	// Step, when set, is told where a call stands, at the points that a fault may
+	// come between. It is for tests that stop a worker there; it may block, and
+	// nil is what production uses.
+	Step   func(point, callID string)
+	Logger *slog.Logger
+}
+
+// The points of a call that Config.Step hears of.
+const (
+	StepAccept    = "accept"    // before the first journal write
+	StepStored    = "stored"    // after it
+	StepQueued    = "queued"    // after the message went onto the queue
+	StepClaimed   = "claimed"   // a worker has taken the message and the lease
+	StepSent      = "sent"      // an execution has left
+	StepReplied   = "replied"   // its answer has come
+	StepWritten   = "written"   // after the journal write that makes the call final
+	StepPublished = "published" // after the result was published
+	StepAck       = "ack"       // before the message is acknowledged
+)
+
+func (e *Engine) step(point string, k key) {
+	if e.cfg.Step != nil {
+		e.cfg.Step(point, k.id)
+	}
+}
+
+// sent is what an executor calls when an execution has left; nil when nobody
+// listens.
+func (e *Engine) sent(k key) func() {
+	if e.cfg.Step == nil {
+		return nil
+	}
+	return func() { e.step(StepSent, k) }
+}
+
+// wait pauses before something is tried again. It returns false when a worker
+// that is stopping has tried for long enough.
+func (e *Engine) wait(d time.Duration) bool {
+	if at := e.cancelled.Load(); at != nil && time.Since(*at) > writeGrace {
+		return false
+	}
+	time.Sleep(d)
+	return true
 }
 
 func (c Config) withDefaults() Config {
@@ -92,6 +138,7 @@ type Execution struct {
 	Timeout         time.Duration
 	Repeatable      bool // safe to repeat
 	Trace           [3]string
+	Sent            func() // called once it has left, when not nil
 }
 
 // Checks are what stands between a valid entry and its start: guardrails and
@@ -129,15 +176,16 @@ type Verdict struct {
 	Ask       string          // the reason to ask a person; "" for none
 }
 
-// Approvals asks people.
+// Approvals asks people. Decisions come back through Decide.
 type Approvals interface {
-	// Ask stores a pending approval and tells approvers. none is true when
-	// nobody listens and the configuration does not wait for somebody to come.
-	Ask(ctx context.Context, tenant string, a subjects.Approval) (none bool, err error)
-	// Remembered reports whether a standing choice covers the entry.
-	Remembered(ctx context.Context, tenant, session, user, tool, sha256, executor string) (bool, error)
+	// Ask stores a pending approval and tells approvers; again for the same id
+	// when a worker was lost meanwhile. none is true when nobody listens and the
+	// configuration does not wait for somebody to come.
+	Ask(ctx context.Context, tenant string, a subjects.Approval, trace [3]string) (none bool, err error)
+	// Remembered returns the standing choice that covers an entry, or nil.
+	Remembered(ctx context.Context, tenant string, s approval.Subject) (*subjects.Remembered, error)
 	// Settle writes a decision that no approver made: expired, withdrawn or
-	// denied for want of an approver.
+	// denied for want of an approver. When a decision stands it changes nothing.
 	Settle(ctx context.Context, tenant, id string, d subjects.Decision) error
 }
 
@@ -160,6 +208,9 @@ type Engine struct {
 	inbox string // where other workers poke it
 	sub   *nats.Subscription
 
+	claims    atomic.Uint64
+	cancelled atomic.Pointer[time.Time] // when running calls were cut off
+
 	slots    chan struct{}
 	stopping chan struct{} // closed: pull nothing more
 	base     context.Context
@@ -169,7 +220,9 @@ type Engine struct {
 
 	mu      sync.Mutex
 	live    map[key]*live
-	waiting map[key]map[chan []byte]struct{}
+	waiting map[key]map[*waiter]struct{}
+	started atomic.Bool
+	closed  bool // nothing new is owned any more
 	once    sync.Once
 }
 
@@ -179,7 +232,7 @@ func New(cfg Config, nc *nats.Conn, st *state.State, calls *state.Calls, executo
 	e := &Engine{
 		cfg: cfg.withDefaults(), nc: nc, js: calls.JS, state: st, calls: calls, journal: &journal{st, calls},
 		executor: executor, checks: checks, approvals: approvals,
-		id: nuid.Next(), stopping: make(chan struct{}), live: map[key]*live{}, waiting: map[key]map[chan []byte]struct{}{},
+		id: nuid.Next(), stopping: make(chan struct{}), live: map[key]*live{}, waiting: map[key]map[*waiter]struct{}{},
 	}
 	e.log = e.cfg.Logger
 	e.slots = make(chan struct{}, e.cfg.Slots)
@@ -210,7 +263,7 @@ func (e *Engine) Start(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("starting the call path: consumer of partition %d: %w", p.Number, err)
 		}
-		pullers := max(1, min(e.cfg.Slots, pullersPerWorker)/len(e.calls.Partitions))
+		pullers := max(1, min(e.cfg.Slots/2, pullersPerWorker)/len(e.calls.Partitions))
 		for range pullers {
 			it, err := consumer.Messages(jetstream.PullMaxMessages(1), jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(pullExpiry/3))
 			if err != nil {
@@ -219,11 +272,12 @@ func (e *Engine) Start(ctx context.Context) error {
 			e.pulls.Go(func() { e.pull(it) })
 			e.owned.Go(func() {
 				<-e.stopping
-				it.Stop()
+				it.Drain() // a message that is on its way is given back
 			})
 		}
 	}
 	e.owned.Go(func() { e.sweep(e.base) })
+	e.started.Store(true)
 	return nil
 }
 
@@ -240,16 +294,17 @@ func (e *Engine) pull(it jetstream.MessagesContext) {
 		select {
 		case e.slots <- struct{}{}:
 		case <-e.stopping:
-			return
+			for {
+				msg, err := it.Next()
+				if err != nil {
+					return
+				}
+				_ = msg.Nak()
+			}
 		}
 		msg, err := it.Next()
 		if err != nil {
 			<-e.slots
-			select {
-			case <-e.stopping:
-				return
-			default:
-			}
 			if errors.Is(err, jetstream.ErrMsgIteratorClosed) {
 				return
 			}
@@ -267,7 +322,7 @@ func (e *Engine) pull(it jetstream.MessagesContext) {
 		case <-e.stopping:
 			<-e.slots
 			_ = msg.Nak() // another worker takes it
-			return
+			continue
 		default:
 		}
 		e.owned.Go(func() {
@@ -284,6 +339,9 @@ const pullRetry = 250 * time.Millisecond
 func (e *Engine) Stop(ctx context.Context) error {
 	var err error
 	e.once.Do(func() {
+		e.mu.Lock()
+		e.closed = true
+		e.mu.Unlock()
 		close(e.stopping)
 		e.pulls.Wait()
 		idle := make(chan struct{})
@@ -295,6 +353,8 @@ func (e *Engine) Stop(ctx context.Context) error {
 		case <-ctx.Done():
 			err = fmt.Errorf("stopping the call path: running calls were cut off: %w", ctx.Err())
 		}
+		at := time.Now()
+		e.cancelled.Store(&at)
 		e.cancel(errShutdown)
 		e.owned.Wait()
 		stop()
@@ -304,6 +364,17 @@ func (e *Engine) Stop(ctx context.Context) error {
 		}
 	})
 	return err
+}
+
+// spawn runs f as a goroutine that Stop waits for, unless Stop has begun.
+func (e *Engine) spawn(f func()) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return false
+	}
+	e.owned.Go(f)
+	return true
 }
 
 // whenIdle closes idle once no call is in work.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"toolbridge/state"
@@ -28,6 +30,9 @@ var errConflict = errors.New("the call's record has changed")
 // errNoRecord says that no call of that id was accepted within the last day.
 var errNoRecord = errors.New("no record")
 
+// errUnreadable says that the value is no record at all; no worker can read it.
+var errUnreadable = errors.New("it is not readable")
+
 // create writes the first record of a call. Of several who create at once one
 // wins; the others get errConflict. When the answer is lost the record is read
 // back: the own token in it means won.
@@ -40,7 +45,7 @@ func (j *journal) create(ctx context.Context, k key, r *Record) (revision uint64
 	switch {
 	case err == nil:
 		return revision, nil
-	case errors.Is(err, jetstream.ErrKeyExists):
+	case isWrongSequence(err):
 		return 0, errConflict
 	}
 	have, at, readErr := j.load(ctx, k)
@@ -60,7 +65,7 @@ func (j *journal) update(ctx context.Context, k key, r *Record, revision uint64)
 		return 0, fmt.Errorf("writing the record of call %s: %w", k.id, err)
 	}
 	next, err := j.calls.Of(k.tenant, k.session).Journal.Update(ctx, k.String(), value, revision)
-	if errors.Is(err, jetstream.ErrKeyExists) {
+	if isWrongSequence(err) {
 		return 0, errConflict
 	}
 	if err != nil {
@@ -69,8 +74,14 @@ func (j *journal) update(ctx context.Context, k key, r *Record, revision uint64)
 	return next, nil
 }
 
+// readWithin bounds one read of the journal, whose answer may be lost with the
+// connection.
+const readWithin = 5 * time.Second
+
 // load reads a record from the journal's leader.
 func (j *journal) load(ctx context.Context, k key) (*Record, uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
 	value, revision, err := j.state.GetFresh(ctx, j.calls.Of(k.tenant, k.session).Bucket, k.String())
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil, 0, errNoRecord
@@ -80,7 +91,7 @@ func (j *journal) load(ctx context.Context, k key) (*Record, uint64, error) {
 	}
 	r := new(Record)
 	if err := subjects.Decode(value, r); err != nil {
-		return nil, 0, fmt.Errorf("reading the record of call %s: %w", k.id, err)
+		return nil, 0, fmt.Errorf("reading the record of call %s: %w: %w", k.id, errUnreadable, err)
 	}
 	if r.Version != recordVersion {
 		return nil, 0, fmt.Errorf("reading the record of call %s: version %d, this worker knows %d", k.id, r.Version, recordVersion)
@@ -118,5 +129,13 @@ func (j *journal) change(ctx context.Context, k key, r *Record, revision uint64,
 
 // ambiguous reports whether a write may have happened although it failed.
 func ambiguous(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, jetstream.ErrNoStreamResponse)
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) ||
+		errors.Is(err, nats.ErrDisconnected) || errors.Is(err, jetstream.ErrNoStreamResponse)
+}
+
+// lasting reports whether a failed write would fail again, however often it is
+// tried: what is to be written can not be, or this worker is off the bus for good.
+func lasting(err error) bool {
+	return errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrMaxPayload) ||
+		errors.Is(err, errNoRecord) || errors.Is(err, errUnreadable)
 }

@@ -3,6 +3,7 @@ package call
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"toolbridge/subjects"
 )
@@ -23,9 +24,10 @@ const (
 // change of it is one compare-and-set.
 type Record struct {
 	Version  int       `json:"v"`
-	Token    string    `json:"token"`          // of the worker's attempt that accepted it: tells a won create from a lost one
-	Body     string    `json:"body,omitempty"` // digest of what was asked
-	Accepted int64     `json:"accepted"`       // unix milliseconds
+	Final    bool      `json:"final,omitempty"` // second in the value, so that the sweeper need not read on
+	Token    string    `json:"token"`           // of the worker's attempt that accepted it: tells a won create from a lost one
+	Body     string    `json:"body,omitempty"`  // digest of what was asked
+	Accepted int64     `json:"accepted"`        // unix milliseconds
 	User     string    `json:"user,omitempty"`
 	Trace    [3]string `json:"trace"`
 	Batch    bool      `json:"batch,omitempty"` // the result has slots
@@ -34,7 +36,7 @@ type Record struct {
 	Epoch    uint64    `json:"epoch,omitempty"` // of the last lease
 	Attempts int       `json:"attempts,omitempty"`
 	Stopped  bool      `json:"stopped,omitempty"` // a stop has been here; without Body it came first
-	Final    bool      `json:"final,omitempty"`
+	Closed   uint64    `json:"closed,omitempty"`  // epoch of the lease that made it final; 0: none did
 	Finished int64     `json:"finished,omitempty"`
 	Reply    *Kept     `json:"reply,omitempty"` // once final
 }
@@ -43,6 +45,7 @@ type Record struct {
 // comes again when the holder is lost.
 type Lease struct {
 	Worker string `json:"worker"`
+	Claim  uint64 `json:"claim"` // of that worker's claims: tells a won one from a lost one
 	Inbox  string `json:"inbox"` // where the holder hears that something changed
 	Epoch  uint64 `json:"epoch"`
 	Until  int64  `json:"until"` // unix milliseconds
@@ -125,10 +128,42 @@ func (r *Record) start(indexes []int, now int64) {
 	}
 }
 
+// unstart takes a start back of an entry that was not sent.
+func (r *Record) unstart(i int) {
+	e := &r.Entries[i]
+	e.State, e.Started = Received, 0
+	e.Starts--
+}
+
 // finish gives an entry its outcome.
 func (r *Record) finish(i int, response *Kept, err *subjects.SlotError) {
 	e := &r.Entries[i]
+	if err != nil && len(err.Message) > maxMessage {
+		short := *err
+		short.Message = strings.ToValidUTF8(err.Message[:maxMessage], "") + " … (cut)"
+		err = &short
+	}
 	e.State, e.Response, e.Error = Done, response, err
+}
+
+// maxMessage bounds an error's text, which comes from executors and stands in the
+// record.
+const maxMessage = 16 << 10
+
+// interrupt settles an entry that does not run now. One that a lost worker had
+// started before is not called unstarted.
+func (r *Record) interrupt(i int, why string) {
+	e := &r.Entries[i]
+	if e.Starts > 0 {
+		r.finish(i, nil, lostError(e.Name))
+		return
+	}
+	r.finish(i, nil, &subjects.SlotError{Code: subjects.CodeInterrupted, Message: why})
+}
+
+func lostError(name string) *subjects.SlotError {
+	return &subjects.SlotError{Code: subjects.CodeOutcomeUnknown,
+		Message: "the worker that ran " + name + " was lost after it had sent it: it may have taken effect. Check before you repeat it"}
 }
 
 // count is how many entries are in a state.
@@ -156,8 +191,7 @@ func (r *Record) recover(maxStarts int) {
 			e.State = Received
 			continue
 		}
-		r.finish(i, nil, &subjects.SlotError{Code: subjects.CodeOutcomeUnknown,
-			Message: "the worker that ran " + e.Name + " was lost after it had sent it: it may have taken effect. Check before you repeat it"})
+		r.finish(i, nil, lostError(e.Name))
 	}
 }
 
@@ -169,7 +203,7 @@ func (r *Record) stop() (interrupted, inFlight []int) {
 	for i := range r.Entries {
 		switch r.Entries[i].State {
 		case Received, Awaiting:
-			r.finish(i, nil, stoppedError())
+			r.interrupt(i, stoppedError().Message)
 			interrupted = append(interrupted, i)
 		case Running:
 			inFlight = append(inFlight, i)

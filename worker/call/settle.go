@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 	"unicode/utf8"
 
@@ -17,7 +18,8 @@ import (
 )
 
 const (
-	// maxInline is how large a body may be to stay in the journal.
+	// maxInline is how large a body may be to stay in the journal; less where the
+	// server's max_payload would not hold a record with ten of them.
 	maxInline = 64 << 10
 	// maxPreview bounds the preview of a large result, in characters.
 	maxPreview = 2000
@@ -25,7 +27,7 @@ const (
 
 // keep puts a large body into the object store.
 func (e *Engine) keep(ctx context.Context, k key, body json.RawMessage) (*Kept, error) {
-	if len(body) <= maxInline {
+	if len(body) <= e.inline() {
 		return &Kept{JSON: body}, nil
 	}
 	name, err := e.state.Blobs.PutIfAbsent(ctx, body)
@@ -34,6 +36,26 @@ func (e *Engine) keep(ctx context.Context, k key, body json.RawMessage) (*Kept, 
 	}
 	return &Kept{Blob: name, Size: int64(len(body))}, nil
 }
+
+func (e *Engine) inline() int {
+	if limit := e.nc.MaxPayload(); limit > 0 {
+		return int(min(maxInline, limit/32))
+	}
+	return maxInline
+}
+
+// maxArguments is how large the arguments of a call may be, so that its record
+// can be written with the results of all its entries.
+func (e *Engine) maxArguments(entries int) int64 {
+	limit := e.nc.MaxPayload()
+	if limit <= 0 {
+		return math.MaxInt64
+	}
+	return limit - int64(entries)*int64(max(e.inline(), maxMessage)+recordFrame) - recordFrame
+}
+
+// recordFrame is what a record, and each entry, has beside what came from outside.
+const recordFrame = 4 << 10
 
 func (e *Engine) bytes(ctx context.Context, k *Kept) (json.RawMessage, error) {
 	if k.Blob == "" {
@@ -110,7 +132,12 @@ func (e *Engine) result(ctx context.Context, r *Record) (result []byte, isError 
 			out.ErrorCount++
 		} else {
 			out.SuccessCount++
-			if slot.Response, err = e.bytes(ctx, entry.Response); err != nil {
+			slot.Response, err = e.bytes(ctx, entry.Response)
+			switch {
+			case errors.Is(err, state.ErrNotFound):
+				out.SuccessCount, out.ErrorCount, slot.Response = out.SuccessCount-1, out.ErrorCount+1, nil
+				slot.Error = &subjects.SlotError{Code: subjects.CodeResultTooLarge, Message: entry.Name + " has run, but its result is no longer in the store"}
+			case err != nil:
 				return nil, false, fmt.Errorf("reading the result of entry %d: %w", i, err)
 			}
 		}
@@ -134,9 +161,11 @@ func (e *Engine) publish(ctx context.Context, k key, r *Record) ([]byte, error) 
 	}
 	e.deliver(k, body)
 	msg := &nats.Msg{Subject: e.cfg.Space.Result(k.tenant, k.session, k.id), Data: body, Header: header(subjects.KindResult, r.Trace)}
+	e.step(StepWritten, k)
 	_, err = e.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(0))
 	switch {
 	case err == nil:
+		e.step(StepPublished, k)
 		e.event(k, r.Trace, callFinished(r))
 		e.audit(k, r, -1, subjects.AuditRecord{Type: string(subjects.EventCallFinished)})
 	case isWrongSequence(err): // it was published before, by a worker that was lost since

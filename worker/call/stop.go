@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -24,7 +26,11 @@ func (e *Engine) StopCall(ctx context.Context, tenant, session, id string) (subj
 	} else if !errors.Is(err, errConflict) {
 		return subjects.Stopped{}, unstored(err)
 	}
-	return e.stop(ctx, k)
+	out, err := e.stop(ctx, k)
+	if errors.Is(err, errNoRecord) { // it expired in this moment
+		return e.StopCall(ctx, tenant, session, id)
+	}
+	return out, err
 }
 
 func (e *Engine) stop(ctx context.Context, k key) (subjects.Stopped, error) {
@@ -43,7 +49,10 @@ func (e *Engine) stop(ctx context.Context, k key) (subjects.Stopped, error) {
 		out.Interrupted, out.InFlight = r.stop()
 		return true
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoRecord):
+		return out, err
+	case err != nil:
 		return out, unstored(err)
 	}
 	if record.Final || record.Body == "" {
@@ -97,17 +106,36 @@ func (e *Engine) StopAll(ctx context.Context, tenant, session string) ([]subject
 			ids = append(ids, id)
 		}
 	}
+	var mu sync.Mutex
+	var errs []error
+	var all sync.WaitGroup
+	at := make(chan struct{}, stopsAtOnce)
 	for _, id := range ids {
-		s, err := e.stop(ctx, key{tenant, session, id})
-		if err != nil {
-			return list, err
-		}
-		if len(s.Interrupted)+len(s.InFlight) > 0 {
-			list = append(list, s)
-		}
+		at <- struct{}{}
+		all.Go(func() {
+			defer func() { <-at }()
+			s, err := e.stop(ctx, key{tenant, session, id})
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case errors.Is(err, errNoRecord): // gone since it was listed
+			case err != nil:
+				errs = append(errs, err)
+			case len(s.Interrupted)+len(s.InFlight) > 0:
+				list = append(list, s)
+			}
+		})
 	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return list, err
+	}
+	slices.SortFunc(list, func(a, b subjects.Stopped) int { return strings.Compare(a.CallID, b.CallID) })
 	return list, nil
 }
+
+// stopsAtOnce bounds the calls that one request stops side by side.
+const stopsAtOnce = 16
 
 // poke tells the worker that holds a call that its record has changed. It is a
 // courtesy: the holder reads the record again with each heartbeat.
@@ -132,7 +160,7 @@ func (e *Engine) poked(m *nats.Msg) {
 	if l == nil {
 		return
 	}
-	e.owned.Go(func() { l.look() })
+	e.spawn(l.look)
 }
 
 // look reads the record again and obeys it.

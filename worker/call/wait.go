@@ -20,10 +20,7 @@ const recheck = 5 * time.Second
 // on, and the error is DEADLINE_EXCEEDED.
 func (e *Engine) Run(ctx context.Context, c Call) (reply []byte, err error) {
 	k := key{c.Tenant, c.Session, c.ID}
-	arrived, done, err := e.listen(k)
-	if err != nil {
-		return nil, err
-	}
+	w, done := e.listen(k)
 	defer done()
 	accepted, err := e.Accept(ctx, c)
 	switch {
@@ -33,68 +30,90 @@ func (e *Engine) Run(ctx context.Context, c Call) (reply []byte, err error) {
 		return subjects.Encode(subjects.BridgeReply{ID: c.ID, Name: subjects.ToolCall, IsError: true, Result: accepted.Refused})
 	case accepted.final != nil:
 		return accepted.final, nil
+	case !accepted.here: // any worker may run it
+		offer(w.moved, struct{}{})
 	}
 	tick := time.NewTicker(recheck)
 	defer tick.Stop()
+	unsubscribe := func() {}
+	defer func() { unsubscribe() }()
 	for {
+		look := false
 		select {
-		case reply := <-arrived:
+		case reply := <-w.reply:
 			return reply, nil
-		case <-tick.C:
-			if reply, err := e.Result(ctx, c.Tenant, c.Session, c.ID); err == nil && reply != nil {
-				return reply, nil
+		case <-w.moved:
+			unsubscribe()
+			if unsubscribe, err = e.subscribe(k, w.reply); err != nil {
+				return nil, err
 			}
+			look = true // it may be final by now
+		case <-tick.C:
+			look = true
 		case <-ctx.Done():
 			return nil, subjects.NewError(subjects.CodeDeadlineExceeded, "the call is stored and goes on; send the same id again, or fetch its result")
 		case <-e.stopping:
 			// Another worker has the call, or finishes it here; the requester hears
 			// of it by the same id.
 			select {
-			case reply := <-arrived:
+			case reply := <-w.reply:
 				return reply, nil
 			case <-ctx.Done():
 			case <-e.base.Done():
 			}
 			return nil, subjects.NewError(subjects.CodeUnavailable, "this worker is stopping; the call is stored and goes on: send the same id again")
 		}
+		if !look {
+			continue
+		}
+		if reply, err := e.Result(ctx, c.Tenant, c.Session, c.ID); err == nil && reply != nil {
+			return reply, nil
+		}
 	}
 }
 
-// listen receives the result of a call, from this worker or another.
-func (e *Engine) listen(k key) (arrived <-chan []byte, done func(), err error) {
-	ch := make(chan []byte, 1)
+// waiter is a request that waits for a result.
+type waiter struct {
+	reply chan []byte
+	moved chan struct{} // the call ends in another worker, perhaps
+}
+
+// listen receives the result of a call that ends in this worker, and hears when
+// it moves on to another.
+func (e *Engine) listen(k key) (w *waiter, done func()) {
+	w = &waiter{make(chan []byte, 1), make(chan struct{}, 1)}
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.waiting[k] == nil {
-		e.waiting[k] = map[chan []byte]struct{}{}
+		e.waiting[k] = map[*waiter]struct{}{}
 	}
-	e.waiting[k][ch] = struct{}{}
-	e.mu.Unlock()
-	sub, err := e.nc.Subscribe(e.cfg.Space.Result(k.tenant, k.session, k.id), func(m *nats.Msg) {
-		if m.Header.Get(subjects.HeaderKind) == subjects.KindResult {
-			offer(ch, m.Data)
-		}
-	})
-	done = func() {
-		if sub != nil {
-			_ = sub.Unsubscribe()
-		}
+	e.waiting[k][w] = struct{}{}
+	return w, func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		delete(e.waiting[k], ch)
+		delete(e.waiting[k], w)
 		if len(e.waiting[k]) == 0 {
 			delete(e.waiting, k)
 		}
 	}
-	if err != nil {
-		done()
-		return nil, nil, fmt.Errorf("subscribing for the result of call %s: %w", k.id, err)
-	}
-	return ch, done, nil
 }
 
-func offer(ch chan []byte, body []byte) {
+// subscribe receives the result of a call that ends in another worker.
+func (e *Engine) subscribe(k key, to chan []byte) (done func(), err error) {
+	sub, err := e.nc.Subscribe(e.cfg.Space.Result(k.tenant, k.session, k.id), func(m *nats.Msg) {
+		if m.Header.Get(subjects.HeaderKind) == subjects.KindResult {
+			offer(to, m.Data)
+		}
+	})
+	if err != nil {
+		return func() {}, fmt.Errorf("subscribing for the result of call %s: %w", k.id, err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil
+}
+
+func offer[T any](ch chan T, v T) {
 	select {
-	case ch <- body:
+	case ch <- v:
 	default: // it has one already, the same
 	}
 }
@@ -103,8 +122,17 @@ func offer(ch chan []byte, body []byte) {
 func (e *Engine) deliver(k key, body []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for ch := range e.waiting[k] {
-		offer(ch, body)
+	for w := range e.waiting[k] {
+		offer(w.reply, body)
+	}
+}
+
+// moved tells the requests that wait here that the call goes on elsewhere.
+func (e *Engine) moved(k key) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for w := range e.waiting[k] {
+		offer(w.moved, struct{}{})
 	}
 }
 

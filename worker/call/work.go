@@ -25,6 +25,7 @@ type live struct {
 	revision uint64
 	busy     map[int]bool // entries with a task under way
 	lost     bool         // another worker has taken over
+	spent    bool         // this claim was one too many
 	stopped  bool         // a stop was seen, the executions are cancelled
 	tasks    int          // under way
 	idle     *sync.Cond   // on mu: the last task has ended
@@ -89,7 +90,7 @@ func (e *Engine) work(msg jetstream.Msg) {
 		}
 		e.ack(msg)
 		return
-	case ours:
+	case outcome == ours:
 	}
 	e.step(StepClaimed, k)
 	if l.spent {
@@ -169,8 +170,7 @@ func (e *Engine) claim(ctx context.Context, k key, r *Record, revision uint64) (
 		r = nil
 	}
 	var outcome claimed
-	l := &live{e: e, key: k, busy: map[int]bool{}, parallel: make(chan struct{}, e.cfg.Concurrency)}
-	l.checked = sync.NewCond(&l.mu)
+	l, claim := e.newLive(k), e.claims.Add(1)
 	record, at, err := e.journal.change(ctx, k, r, revision, func(r *Record) bool {
 		now := time.Now()
 		switch {
@@ -180,7 +180,10 @@ func (e *Engine) claim(ctx context.Context, k key, r *Record, revision uint64) (
 		case r.Final:
 			outcome = isFinal
 			return false
-		case r.Lease != nil && now.UnixMilli() < r.Lease.Until && (r.Lease.Worker != e.id || e.holds(k)):
+		case r.Lease != nil && r.Lease.Worker == e.id && r.Lease.Claim == claim:
+			outcome, l.epoch = ours, r.Epoch // it was written, only the answer was lost
+			return false
+		case r.Lease != nil && now.UnixMilli() < r.Lease.Until:
 			outcome = held
 			return false
 		}
@@ -189,13 +192,10 @@ func (e *Engine) claim(ctx context.Context, k key, r *Record, revision uint64) (
 			r.Attempts++
 			r.recover(e.cfg.MaxAttempts)
 		}
-		if r.Attempts > e.cfg.MaxAttempts {
+		if l.spent = r.Attempts > e.cfg.MaxAttempts; l.spent {
 			r.giveUp()
 		}
-		r.Epoch++
-		r.Lease = &Lease{Worker: e.id, Inbox: e.inbox, Epoch: r.Epoch, Until: now.Add(e.cfg.Lease).UnixMilli()}
-		l.epoch = r.Epoch
-		l.claimStarts(r, now)
+		l.lease(r, claim, now)
 		return true
 	})
 	l.record, l.revision = record, at
@@ -205,19 +205,33 @@ func (e *Engine) claim(ctx context.Context, k key, r *Record, revision uint64) (
 	return l, outcome, err
 }
 
+func (e *Engine) newLive(k key) *live {
+	l := &live{e: e, key: k, busy: map[int]bool{}, parallel: make(chan struct{}, e.cfg.Concurrency)}
+	l.idle, l.checked = sync.NewCond(&l.mu), sync.NewCond(&l.mu)
+	return l
+}
+
+// lease makes the call this worker's and marks what starts at once.
+func (l *live) lease(r *Record, claim uint64, now time.Time) {
+	r.Epoch++
+	l.epoch = r.Epoch
+	r.Lease = &Lease{Worker: l.e.id, Claim: claim, Inbox: l.e.inbox, Epoch: r.Epoch, Until: now.Add(l.e.cfg.Lease).UnixMilli()}
+	l.claimStarts(r, now)
+}
+
 // giveUp settles a call that has lost too many workers.
 func (r *Record) giveUp() {
 	for i := range r.Entries {
 		if r.Entries[i].State != Done {
-			r.finish(i, nil, &subjects.SlotError{Code: subjects.CodeInterrupted,
-				Message: "not started: every worker that took this call was lost; its dead letter says more"})
+			r.interrupt(i, "not started: "+spentReason+"; its dead letter says more")
 		}
 	}
 }
 
-// claimStarts marks what may start now as running, in the same write.
+// claimStarts marks what may start now as running, in the same write. A worker
+// that is stopping starts nothing any more.
 func (l *live) claimStarts(r *Record, now time.Time) {
-	if !r.Stopped {
+	if !r.Stopped && l.e.base.Err() == nil {
 		r.start(r.startable(), now.UnixMilli())
 	}
 }
@@ -240,6 +254,7 @@ const (
 // Called with mu held.
 func (l *live) due() []task {
 	var list []task
+	stopping := l.e.base.Err() != nil // then only what is running is seen to its end
 	for i := range l.record.Entries {
 		e := &l.record.Entries[i]
 		if l.busy[i] {
@@ -248,6 +263,8 @@ func (l *live) due() []task {
 		switch {
 		case e.State == Running:
 			list = append(list, task{runTask, i})
+		case stopping:
+			continue
 		case e.State == Received && !e.ready():
 			list = append(list, task{checkTask, i})
 		case e.State == Awaiting && !e.Asked:
@@ -265,10 +282,12 @@ func (l *live) due() []task {
 // or another worker has it.
 func (l *live) run() {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.spawn(l.due())
-	l.mu.Unlock()
 	for {
-		l.tasks.Wait()
+		for l.tasks > 0 {
+			l.idle.Wait()
+		}
 		if l.leave() {
 			return
 		}
@@ -277,8 +296,10 @@ func (l *live) run() {
 
 // spawn starts tasks. Called with mu held.
 func (l *live) spawn(list []task) {
+	l.tasks += len(list)
 	for _, t := range list {
-		l.tasks.Go(func() {
+		go func() {
+			defer l.ended()
 			switch t.kind {
 			case runTask:
 				l.runEntry(t.index)
@@ -287,15 +308,23 @@ func (l *live) spawn(list []task) {
 			case askTask:
 				l.askEntry(t.index)
 			}
-		})
+		}()
+	}
+}
+
+// ended is the end of a task; run waits for the last.
+func (l *live) ended() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tasks--; l.tasks == 0 {
+		l.idle.Broadcast()
 	}
 }
 
 // leave closes the call, or gives the lease up while it waits for people. It
-// returns false when there is more to do after all.
+// returns false when there is more to do after all. Called with mu held, and no
+// task under way.
 func (l *live) leave() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.lost || l.record.Final {
 		return true
 	}
@@ -304,10 +333,10 @@ func (l *live) leave() bool {
 			return true // write closes it
 		}
 		l.claimStarts(r, time.Now())
-		if r.count(Running) > 0 || r.undecided() {
+		if r.count(Running) > 0 || r.undecided() && l.e.base.Err() == nil {
 			return true
 		}
-		r.Lease = nil
+		r.Lease = nil // for people, or for another worker when this one is stopping
 		return true
 	})
 	if err != nil {
@@ -336,26 +365,56 @@ func (r *Record) undecided() bool {
 	return false
 }
 
+// unfinished reports whether a call that nobody holds has something to do.
+func (r *Record) unfinished() bool {
+	return !r.Final && r.Lease == nil && (len(r.startable()) > 0 || r.undecided() || r.allDone())
+}
+
 // errLost says that the lease went to another worker.
 var errLost = errors.New("another worker has taken over")
 
 // write applies a change under the lease; a record whose entries are all done is
-// closed by the same write. Called with mu held.
+// closed by the same write, and the lease is renewed by every other. While the
+// journal can not be reached it is tried again: what happened is known here only.
+// Called with mu held.
 func (l *live) write(f func(*Record) bool) error {
+	for {
+		err := l.writeOnce(f)
+		if err == nil || errors.Is(err, errLost) || lasting(err) || !l.e.wait(writeRetry) {
+			return err
+		}
+		l.e.log.Debug("a call's record could not be written; it is tried again", "call", l.key.String(), "error", err)
+	}
+}
+
+const (
+	writeRetry = 200 * time.Millisecond
+	// writeGrace is how long a worker that is stopping goes on trying.
+	writeGrace = 5 * time.Second
+)
+
+func (l *live) writeOnce(f func(*Record) bool) error {
 	lost := false
 	var closing error
 	record, revision, err := l.e.journal.change(l.e.writing(), l.key, l.record, l.revision, func(r *Record) bool {
+		lost, closing = false, nil
+		if r.Final && r.Closed == l.epoch {
+			return false // by this very write, whose answer was lost
+		}
 		if lost = r.Final || r.Lease == nil || r.Lease.Epoch != l.epoch; lost {
 			return false
 		}
 		if !f(r) {
 			return false
 		}
-		if r.allDone() {
+		switch {
+		case r.allDone():
 			if closing = l.e.close(l.e.writing(), l.key, r, nil); closing != nil {
 				return false
 			}
-			r.Lease = nil
+			r.Lease, r.Closed = nil, l.epoch
+		case r.Lease != nil:
+			r.Lease.Until = time.Now().Add(l.e.cfg.Lease).UnixMilli()
 		}
 		return true
 	})
@@ -395,8 +454,8 @@ func (l *live) done(index int, f func(*Record) bool) error {
 		}
 		return true
 	})
-	if err == nil && !l.record.Final {
-		l.spawn(l.due())
+	if err == nil {
+		l.obey()
 	}
 	return err
 }
@@ -405,7 +464,6 @@ func (l *live) done(index int, f func(*Record) bool) error {
 func (l *live) runEntry(index int) {
 	l.mu.Lock()
 	entry, record := l.record.Entries[index], l.record
-	startBy := time.UnixMilli(record.Lease.Until).Add(-l.e.cfg.Lease / 3)
 	l.mu.Unlock()
 	if entry.Parallel {
 		l.parallel <- struct{}{}
@@ -421,8 +479,9 @@ func (l *live) runEntry(index int) {
 	response, slotErr := l.e.executor.Execute(l.ctx, Execution{
 		Tenant: k.tenant, Session: k.session, ID: id, Name: entry.Name, Tool: tool, Toolset: entry.Toolset, Registry: entry.Registry,
 		SHA256: entry.SHA256, Arguments: entry.Arguments, IdempotencyKey: idempotencyKey(k.tenant, k.session, id),
-		StartBy: startBy, Timeout: l.e.cfg.Timeout, Repeatable: entry.Repeatable, Trace: record.Trace,
+		StartBy: l.startBy(), Timeout: l.e.cfg.Timeout, Repeatable: entry.Repeatable, Trace: record.Trace, Sent: l.e.sent(k),
 	})
+	l.e.step(StepReplied, k)
 	if slotErr == nil && l.e.checks != nil {
 		// The result is there; neither a stop nor the worker's end keeps a hook
 		// from seeing it.
@@ -435,10 +494,18 @@ func (l *live) runEntry(index int) {
 	if slotErr != nil {
 		kept = nil
 	}
+	handBack := slotErr != nil && slotErr.Code == subjects.CodeInterrupted && l.e.base.Err() != nil
 	err = l.done(index, func(r *Record) bool {
+		if handBack && !r.Stopped { // it was not sent; another worker does it
+			r.unstart(index)
+			return true
+		}
 		r.finish(index, kept, slotErr)
 		return true
 	})
+	if handBack && err == nil {
+		return
+	}
 	if errors.Is(err, errLost) {
 		l.e.late(k, record, index, response, slotErr)
 		return
@@ -448,6 +515,17 @@ func (l *live) runEntry(index int) {
 		return
 	}
 	l.e.finished(k, record, index, slotErr)
+}
+
+// startBy is until when what is sent now may start: well before the lease ends,
+// after which another worker may settle the call without it.
+func (l *live) startBy() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost || l.record.Lease == nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(l.record.Lease.Until).Add(-l.e.cfg.Lease / 3)
 }
 
 // giveAway ends this worker's part of a call that it can no longer write.
@@ -474,13 +552,9 @@ func (e *Engine) release(l *live) {
 	l.abort(nil)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.live, l.key)
-}
-
-func (e *Engine) holds(k key) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.live[k] != nil
+	if e.live[l.key] == l { // a later claim of this worker stays
+		delete(e.live, l.key)
+	}
 }
 
 // heartbeat keeps the message and the lease alive until the returned function is
@@ -496,7 +570,9 @@ func (e *Engine) heartbeat(l *live, msg jetstream.Msg) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				_ = msg.InProgress()
+				if msg != nil {
+					_ = msg.InProgress()
+				}
 				l.renew()
 			}
 		}
@@ -515,7 +591,6 @@ func (l *live) renew() {
 		return
 	}
 	err := l.write(func(r *Record) bool {
-		r.Lease.Until = time.Now().Add(l.e.cfg.Lease).UnixMilli()
 		l.claimStarts(r, time.Now())
 		return true
 	})
