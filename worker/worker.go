@@ -126,7 +126,7 @@ func (w *Worker) Start(ctx context.Context) error {
 		Space: w.cfg.Space, Policy: policy, RejectLocalBatches: w.cfg.RejectLocalBatches,
 		Timeout: w.cfg.ToolTimeout, Concurrency: w.cfg.ToolConcurrency, Slots: w.cfg.CallSlots, Lease: w.cfg.CallLease,
 		ApprovalTimeout: w.cfg.ApprovalTimeout, MaxResult: w.cfg.MaxResult, Logger: w.log,
-	}, w.nc, st, calls, w.bus, call.NewChecks(w.cfg.checks(), w.nc, st, calls), nil)
+	}, w.nc, st, calls, w.bus, call.NewChecks(w.cfg.checks(), w.nc, st, calls), w.approvals)
 	for _, watch := range []func(context.Context, context.Context) (func(), error){w.grants.watch, w.registry.watch} {
 		run, err := watch(ctx, w.base)
 		if err != nil {
