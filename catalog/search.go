@@ -1,7 +1,7 @@
 package catalog
 
 import (
-	"fmt"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -113,10 +113,8 @@ func (c *Catalog) Search(args []byte, o SearchOptions) (payload []byte, isError 
 // gets the sources there are and a hint. Under the reference ranking there are no
 // near matches and unmatched terms.
 func (c *Catalog) Find(a SearchArguments, o SearchOptions) []byte {
-	w := searchWriter{c: c, records: make([]byte, 0, 512*len(a.Queries)), named: map[string]struct{}{}}
-	b := append(make([]byte, 0, 1024*len(a.Queries)), `{"queries":`...)
-	b = appendStrings(b, a.Queries)
-	results := append(make([]byte, 0, 512*len(a.Queries)), '[')
+	w := searchWriter{c: c, records: make([]byte, 0, 2048*len(a.Queries)), named: map[string]struct{}{}}
+	results := append(make([]byte, 0, len(c.sources)+1024*len(a.Queries)), '[')
 	near := c.config.NearMatches != Off && c.config.Ranking == index.Standard
 	for i, q := range a.Queries {
 		if i > 0 {
@@ -129,8 +127,14 @@ func (c *Catalog) Find(a SearchArguments, o SearchOptions) []byte {
 		found := c.index().Search(q, index.Options{Limit: a.Limit, Ranking: c.config.Ranking, NearMatches: near, Extra: extra(remote)})
 		results = w.result(results, q, found, remote)
 	}
+	size := 128 + len(results) + len(w.records) + len(o.Connectors)
+	for _, q := range a.Queries {
+		size += len(q) + 8
+	}
+	b := append(make([]byte, 0, size), `{"queries":`...)
+	b = appendStrings(b, a.Queries)
 	b = append(b, `,"total_available":`...)
-	b = fmt.Append(b, len(c.deferred)+w.remotes)
+	b = strconv.AppendInt(b, int64(len(c.deferred)+w.remotes), 10)
 	b = append(b, `,"results":`...)
 	b = append(b, results...)
 	b = append(b, `],"tools":{`...)

@@ -44,7 +44,7 @@ func (w *searchWriter) result(b []byte, query string, found index.Result, remote
 	}
 	if len(found.Matches) == 0 && len(w.c.sources) > 0 {
 		b = append(b, `,"available_sources":`...)
-		b = appendSources(b, w.c.sources)
+		b = append(b, w.c.sources...)
 		b = append(b, `,"hint":`...)
 		if len(found.Near) > 0 {
 			b = appendString(b, hintNear)
@@ -107,7 +107,11 @@ func (w *searchWriter) record(name, kind, source, description string, required [
 	return true
 }
 
+// appendSources appends a JSON array of the sources, nothing where there are none.
 func appendSources(b []byte, sources []sourceCount) []byte {
+	if len(sources) == 0 {
+		return b
+	}
 	b = append(b, '[')
 	for i, s := range sources {
 		if i > 0 {

@@ -22,9 +22,7 @@ func (w *Worker) bridge(ctx context.Context, q *request) ([]byte, error) {
 	if r.Name == "" {
 		return nil, subjects.NewError(subjects.CodeBadRequest, "name is missing: the tool that the model called")
 	}
-	short, cancel := w.bounded(ctx, q)
-	defer cancel()
-	l, s, err := w.catalogOf(short, q, &r)
+	l, s, err := w.catalogOf(ctx, q, &r)
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +49,13 @@ func (w *Worker) bridge(ctx context.Context, q *request) ([]byte, error) {
 // tool_search goes by the watched copy of grants; see the package's promises.
 func (w *Worker) catalogOf(ctx context.Context, q *request, r *subjects.BridgeRequest) (*loaded, *scope, error) {
 	s := w.grants.known(q.Tenant, q.Session)
+	if r.Name == catalog.ToolSearch && r.Catalog != "" { // the usual case needs no clock
+		if l, ok := w.catalogs.ready(q.Tenant, q.Session, r.Catalog); ok {
+			return l.within(&s), &s, nil
+		}
+	}
+	ctx, cancel := w.bounded(ctx, q)
+	defer cancel()
 	if r.Name != catalog.ToolSearch {
 		var err error
 		if s, err = w.grants.fresh(ctx, q.Tenant, q.Session); err != nil {
