@@ -35,6 +35,7 @@ func (c *devCommand) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
+	cfg.Bus.Replicas = 1 // one server
 	servers, err := mcpServers(cfg, c.MCP)
 	if err != nil {
 		return err
