@@ -46,17 +46,20 @@ func (w *Worker) bridge(ctx context.Context, q *request) ([]byte, error) {
 }
 
 // catalogOf finds the catalog that a request means, in the session's scope. Only
-// tool_search goes by the watched copy of grants; see the package's promises.
+// tool_search by reference goes by the watched copy of grants, see the package's
+// promises; and not where that copy leaves nothing of a catalog from the registry:
+// the session had a grant when it assembled, which the watch may still have to bring.
 func (w *Worker) catalogOf(ctx context.Context, q *request, r *subjects.BridgeRequest) (*loaded, *scope, error) {
+	byReference := r.Name == catalog.ToolSearch && r.Catalog != ""
 	s := w.grants.known(q.Tenant, q.Session)
-	if r.Name == catalog.ToolSearch && r.Catalog != "" { // the usual case needs no clock
-		if l, ok := w.catalogs.ready(q.Tenant, q.Session, r.Catalog); ok {
+	if byReference { // the usual case needs no clock
+		if l, ok := w.catalogs.ready(q.Tenant, q.Session, r.Catalog); ok && (s.open() || !l.content.registry()) {
 			return l.within(&s), &s, nil
 		}
 	}
 	ctx, cancel := w.bounded(ctx, q)
 	defer cancel()
-	if r.Name != catalog.ToolSearch {
+	if !byReference || !s.open() {
 		var err error
 		if s, err = w.grants.fresh(ctx, q.Tenant, q.Session); err != nil {
 			return nil, nil, err
