@@ -23,6 +23,8 @@ type Catalog struct {
 	visible     map[string]struct{}
 	sources     []byte // an empty result's available_sources as JSON; nil where there are none
 
+	writers sync.Pool // of *searchWriter
+
 	index func() *index.Index
 	built func() int64 // bytes of the index, 0 before it is built
 	alike func() lookalikes

@@ -20,12 +20,26 @@ const (
 )
 
 // searchWriter writes the results of one search and collects the records of the
-// tools that they name.
+// tools that they name. It is used again for later searches of the same catalog.
 type searchWriter struct {
 	c       *Catalog
+	results []byte
 	records []byte
 	named   map[string]struct{} // tools that have a record
 	remotes int                 // of these, the gateway's
+}
+
+// maxKeptScratch bounds what a searchWriter keeps for the next search.
+const maxKeptScratch = 64 << 10
+
+// release gives the writer back; its bytes must have been copied.
+func (w *searchWriter) release() {
+	if cap(w.results)+cap(w.records) > maxKeptScratch {
+		return
+	}
+	w.results, w.records, w.remotes = w.results[:0], w.records[:0], 0
+	clear(w.named)
+	w.c.writers.Put(w)
 }
 
 // result appends the result of one query.
