@@ -1,7 +1,10 @@
+//go:build unix
+
 package e2e
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +16,11 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("e2e: skipped: -short")
+		return
+	}
 	code, err := build(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
@@ -28,7 +36,11 @@ func build(m *testing.M) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	binary = filepath.Join(dir, "toolbridge")
-	out, err := exec.Command("go", "build", "-o", binary, "toolbridge/cmd/toolbridge").CombinedOutput()
+	args := []string{"build", "-o", binary}
+	if raceDetector {
+		args = append(args, "-race")
+	}
+	out, err := exec.Command("go", append(args, "toolbridge/cmd/toolbridge")...).CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("building the binary: %w\n%s", err, out)
 	}
