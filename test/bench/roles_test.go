@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"runtime/pprof"
@@ -80,7 +79,7 @@ func runService() (err error) {
 		return err
 	}
 	defer nc.Close()
-	w, err := worker.New(worker.Config{Dev: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}, nc)
+	w, err := worker.New(worker.Config{Dev: true, Logger: slog.New(slog.DiscardHandler)}, nc)
 	if err != nil {
 		return err
 	}

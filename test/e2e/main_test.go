@@ -47,9 +47,9 @@ func build(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// missing skips a test for what the machine lacks, or fails it where that is
+// missingf skips a test for what the machine lacks, or fails it where that is
 // required.
-func missing(t *testing.T, format string, args ...any) {
+func missingf(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("TOOLBRIDGE_E2E") == "require" {
 		t.Fatalf("TOOLBRIDGE_E2E=require: "+format, args...)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"strconv"
 	"testing"
 )
 
@@ -46,7 +47,7 @@ func ownList(t *testing.T, command []string) []listed {
 				Method string
 				Result json.RawMessage
 			}
-			if json.Unmarshal(lines.Bytes(), &m) == nil && m.Method == "" && string(m.ID) == fmt.Sprint(id) {
+			if json.Unmarshal(lines.Bytes(), &m) == nil && m.Method == "" && string(m.ID) == strconv.Itoa(id) {
 				return m.Result
 			}
 		}
