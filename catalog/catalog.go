@@ -21,7 +21,9 @@ type Catalog struct {
 	deferred    []*Definition
 	exact       map[string]*Definition // deferred and visible, by name
 	visible     map[string]struct{}
-	sources     []sourceCount
+	sources     []byte // an empty result's available_sources as JSON; nil where there are none
+
+	writers sync.Pool // of *searchWriter
 
 	index func() *index.Index
 	built func() int64 // bytes of the index, 0 before it is built
@@ -50,7 +52,7 @@ func New(in Input) *Catalog {
 		deferred:    deferred,
 		exact:       make(map[string]*Definition, len(in.Definitions)),
 		visible:     make(map[string]struct{}, len(visible)),
-		sources:     countSources(deferred, in.Unavailable),
+		sources:     appendSources(nil, countSources(deferred, in.Unavailable)),
 	}
 	// The first definition of a name stands; a visible one before a deferred one.
 	for _, d := range visible {

@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"unicode/utf8"
+
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -63,8 +65,23 @@ func renderTool(to Dialect, name, description string, parameters []byte) []byte 
 // appendString appends s as a JSON string: non-ASCII stays, nothing is escaped
 // that JSON does not ask for, broken UTF-8 becomes U+FFFD.
 func appendString(b []byte, s string) []byte {
+	if asItIs(s) {
+		b = append(b, '"')
+		b = append(b, s...)
+		return append(b, '"')
+	}
 	b, _ = jsontext.AppendQuote(b, s) // its error only says that broken UTF-8 was replaced
 	return b
+}
+
+// asItIs reports whether s needs no escape: the usual case, told fast.
+func asItIs(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // appendStrings appends a JSON array of strings.

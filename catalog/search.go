@@ -1,7 +1,7 @@
 package catalog
 
 import (
-	"fmt"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -113,26 +113,33 @@ func (c *Catalog) Search(args []byte, o SearchOptions) (payload []byte, isError 
 // gets the sources there are and a hint. Under the reference ranking there are no
 // near matches and unmatched terms.
 func (c *Catalog) Find(a SearchArguments, o SearchOptions) []byte {
-	w := searchWriter{c: c, records: make([]byte, 0, 512*len(a.Queries)), named: map[string]struct{}{}}
-	b := append(make([]byte, 0, 1024*len(a.Queries)), `{"queries":`...)
-	b = appendStrings(b, a.Queries)
-	results := append(make([]byte, 0, 512*len(a.Queries)), '[')
+	w, _ := c.writers.Get().(*searchWriter)
+	if w == nil {
+		w = &searchWriter{c: c, named: map[string]struct{}{}}
+	}
+	defer w.release()
 	near := c.config.NearMatches != Off && c.config.Ranking == index.Standard
 	for i, q := range a.Queries {
 		if i > 0 {
-			results = append(results, ',')
+			w.results = append(w.results, ',')
 		}
 		var remote []Remote
 		if i < len(o.Remote) {
 			remote = o.Remote[i]
 		}
 		found := c.index().Search(q, index.Options{Limit: a.Limit, Ranking: c.config.Ranking, NearMatches: near, Extra: extra(remote)})
-		results = w.result(results, q, found, remote)
+		w.results = w.result(w.results, q, found, remote)
 	}
+	size := 128 + len(w.results) + len(w.records) + len(o.Connectors)
+	for _, q := range a.Queries {
+		size += len(q) + 8
+	}
+	b := append(make([]byte, 0, size), `{"queries":`...)
+	b = appendStrings(b, a.Queries)
 	b = append(b, `,"total_available":`...)
-	b = fmt.Append(b, len(c.deferred)+w.remotes)
-	b = append(b, `,"results":`...)
-	b = append(b, results...)
+	b = strconv.AppendInt(b, int64(len(c.deferred)+w.remotes), 10)
+	b = append(b, `,"results":[`...)
+	b = append(b, w.results...)
 	b = append(b, `],"tools":{`...)
 	b = append(b, w.records...)
 	b = append(b, '}')

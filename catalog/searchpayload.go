@@ -20,12 +20,26 @@ const (
 )
 
 // searchWriter writes the results of one search and collects the records of the
-// tools that they name.
+// tools that they name. It is used again for later searches of the same catalog.
 type searchWriter struct {
 	c       *Catalog
+	results []byte
 	records []byte
 	named   map[string]struct{} // tools that have a record
 	remotes int                 // of these, the gateway's
+}
+
+// maxKeptScratch bounds what a searchWriter keeps for the next search.
+const maxKeptScratch = 64 << 10
+
+// release gives the writer back; its bytes must have been copied.
+func (w *searchWriter) release() {
+	if cap(w.results)+cap(w.records) > maxKeptScratch {
+		return
+	}
+	w.results, w.records, w.remotes = w.results[:0], w.records[:0], 0
+	clear(w.named)
+	w.c.writers.Put(w)
 }
 
 // result appends the result of one query.
@@ -44,7 +58,7 @@ func (w *searchWriter) result(b []byte, query string, found index.Result, remote
 	}
 	if len(found.Matches) == 0 && len(w.c.sources) > 0 {
 		b = append(b, `,"available_sources":`...)
-		b = appendSources(b, w.c.sources)
+		b = append(b, w.c.sources...)
 		b = append(b, `,"hint":`...)
 		if len(found.Near) > 0 {
 			b = appendString(b, hintNear)
@@ -107,7 +121,11 @@ func (w *searchWriter) record(name, kind, source, description string, required [
 	return true
 }
 
+// appendSources appends a JSON array of the sources, nothing where there are none.
 func appendSources(b []byte, sources []sourceCount) []byte {
+	if len(sources) == 0 {
+		return b
+	}
 	b = append(b, '[')
 	for i, s := range sources {
 		if i > 0 {

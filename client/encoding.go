@@ -48,8 +48,8 @@ func pack(body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer z.Close()
-	return z.EncodeAll(body, make([]byte, 0, len(body)/4)), nil
+	packed := z.EncodeAll(body, make([]byte, 0, len(body)/4))
+	return packed, z.Close()
 }
 
 // unpack decodes a body as a stream, so that a promised size allocates nothing,

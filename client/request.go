@@ -73,17 +73,43 @@ func (c *Client) request(ctx context.Context, subject string, body []byte, limit
 		c.mu.Unlock()
 	}()
 
+	before := c.nc.LastError()
 	if err := c.nc.PublishMsg(m); err != nil {
 		return nil, fmt.Errorf("request to %s: %w", subject, err)
 	}
-	select {
-	case got := <-reply:
-		return c.read(subject, got)
-	case <-c.done:
-		return nil, ErrClosed
-	case <-ctx.Done():
-		return nil, c.overdue(ctx, subject)
+	look := time.NewTimer(50 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case got := <-reply:
+			return c.read(subject, got)
+		case <-c.done:
+			return nil, ErrClosed
+		case <-ctx.Done():
+			return nil, c.overdue(ctx, subject)
+		case <-look.C:
+			if err := c.forbidden(before, subject); err != nil {
+				return nil, err
+			}
+			look.Reset(250 * time.Millisecond)
+		}
 	}
+}
+
+// forbidden is the server's word that the connection may not send to the
+// subject, or not hear the replies; no reply comes then. before is the
+// connection's last error of the time before the request.
+func (c *Client) forbidden(before error, subject string) error {
+	last := c.nc.LastError()
+	if last == nil || !errors.Is(last, nats.ErrPermissionViolation) {
+		return nil
+	}
+	text := last.Error()
+	fresh := last != before //nolint:errorlint // the very same value is meant
+	if fresh && strings.Contains(text, `"`+subject+`"`) || strings.Contains(text, `"`+c.inbox) {
+		return fmt.Errorf("request to %s: %w", subject, last)
+	}
+	return nil
 }
 
 // told is the deadline that the worker hears: a little before the context's, so
@@ -93,9 +119,6 @@ func told(until time.Time) time.Time {
 }
 
 func (c *Client) overdue(ctx context.Context, subject string) error {
-	if last := c.nc.LastError(); last != nil && errors.Is(last, nats.ErrPermissionViolation) {
-		return fmt.Errorf("no reply on %s: %w (the server said: %w)", subject, ctx.Err(), last)
-	}
 	if !c.nc.IsConnected() {
 		return fmt.Errorf("no reply on %s: %w (not connected to %s)", subject, ctx.Err(), redact(c.cfg.URL))
 	}

@@ -69,8 +69,8 @@ type Server struct {
 
 	subs    []*nats.Subscription
 	slots   chan struct{}
-	base    context.Context // ends when Stop gives up on running executions
-	cancel  context.CancelCauseFunc
+	begin   func() (context.Context, context.CancelCauseFunc) // one execution's context; ends with giveUp
+	giveUp  context.CancelCauseFunc
 	closing chan struct{}
 	running sync.WaitGroup
 
@@ -99,7 +99,9 @@ func (s *Session) Serve(ctx context.Context, cfg ServeConfig, handler Handler) (
 		session: s, cfg: cfg, handler: handler, slots: make(chan struct{}, cfg.Concurrency),
 		closing: make(chan struct{}), seen: newMemory(),
 	}
-	v.base, v.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	base, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
+	v.giveUp = giveUp
+	v.begin = func() (context.Context, context.CancelCauseFunc) { return context.WithCancelCause(base) }
 	nc := s.client.nc
 	for verb, take := range map[subjects.Verb]nats.MsgHandler{
 		subjects.VerbExec: v.onExec, subjects.VerbExecCancel: v.onCancel,
@@ -148,10 +150,10 @@ func (v *Server) Stop(ctx context.Context) error {
 	}()
 	select {
 	case <-idle:
-		v.cancel(errStopped)
+		v.giveUp(errStopped)
 		return nil
 	case <-ctx.Done():
-		v.cancel(errStopped)
+		v.giveUp(errStopped)
 		<-idle
 		return fmt.Errorf("stopping the executor: running executions were cancelled: %w", ctx.Err())
 	}
@@ -250,7 +252,7 @@ func (v *Server) onCancel(m *nats.Msg) {
 
 // run executes and answers, with a sign of life from time to time.
 func (v *Server) run(m *nats.Msg, r subjects.ExecRequest, e *execution) {
-	ctx, stop := context.WithCancelCause(v.base)
+	ctx, stop := v.begin()
 	defer stop(nil)
 	if v.session.client.cfg.Extract != nil {
 		ctx = v.session.client.cfg.Extract(ctx, m.Header)

@@ -297,6 +297,26 @@ func TestTokensAreCheckedBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
+func TestAForbiddenSubjectShowsAtOnce(t *testing.T) {
+	for name, p := range map[string]*server.Permissions{
+		"publish": {Publish: &server.SubjectPermission{Allow: []string{"toolbridge.v1.acme.s1.preflight"}}},
+		"reply":   {Subscribe: &server.SubjectPermission{Allow: []string{"toolbridge.>"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			connect := bus(t, func(o *server.Options) {
+				o.Users = []*server.User{{Username: "w", Password: "w"}, {Username: "s", Password: "s", Permissions: p}}
+			})
+			worker(t, connect(nats.UserInfo("w", "w")), subjects.VerbAssemble, func(*nats.Msg) *nats.Msg { return body(`{}`) })
+			quiet := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
+			s := session(t, connect(nats.UserInfo("s", "s"), quiet), Config{})
+			_, err := s.Assemble(within(t, 30*time.Second), subjects.AssembleRequest{Toolsets: AllToolsets()})
+			if !errors.Is(err, nats.ErrPermissionViolation) {
+				t.Errorf("err = %v", err)
+			}
+		})
+	}
+}
+
 func TestCloseEndsWaitingRequests(t *testing.T) {
 	connect := bus(t, nil)
 	asked := make(chan struct{}, 1)

@@ -76,29 +76,29 @@ func (a *approvals) request(ctx context.Context, tenant string, q subjects.Appro
 	if err != nil {
 		return false, fmt.Errorf("asking for approval %s: %w", q.ID, err)
 	}
-	inbox := a.nc.NewInbox()
-	answers, err := a.nc.SubscribeSync(inbox)
+	fail := func(err error) (bool, error) { return false, fmt.Errorf("asking for approval %s: %w", q.ID, err) }
+	inbox, first := a.nc.NewInbox(), make(chan *nats.Msg, 1)
+	answers, err := a.nc.ChanSubscribe(inbox, first)
 	if err != nil {
-		return false, fmt.Errorf("asking for approval %s: %w", q.ID, err)
+		return fail(err)
 	}
 	defer func() { _ = answers.Unsubscribe() }()
+	if err := answers.AutoUnsubscribe(1); err != nil {
+		return fail(err)
+	}
 	msg := &nats.Msg{Subject: a.space.ApprovalRequested(tenant), Reply: inbox, Data: body, Header: traced(subjects.KindApproval, trace)}
 	if err := a.nc.PublishMsg(msg); err != nil {
-		return false, fmt.Errorf("asking for approval %s: %w", q.ID, err)
+		return fail(err)
 	}
 	if err := a.nc.FlushWithContext(ctx); err != nil {
-		return false, fmt.Errorf("asking for approval %s: %w", q.ID, err)
+		return fail(err)
 	}
-	first, err := answers.NextMsg(time.Nanosecond)
-	switch {
-	case errors.Is(err, nats.ErrNoResponders):
-		return false, nil
-	case errors.Is(err, nats.ErrTimeout):
+	select {
+	case m := <-first:
+		return len(m.Data) > 0 || m.Header.Get("Status") != "503", nil
+	default:
 		return true, nil
-	case err != nil:
-		return false, fmt.Errorf("asking for approval %s: %w", q.ID, err)
 	}
-	return len(first.Data) > 0 || first.Header.Get("Status") != "503", nil
 }
 
 // Remembered implements call.Approvals.

@@ -41,9 +41,7 @@ func (f *fleet) approvers() *approvers {
 		}
 		f.t.Cleanup(func() { _ = sub.Unsubscribe() })
 	}
-	if err := f.nc.Flush(); err != nil {
-		f.t.Fatal(err)
-	}
+	f.flush()
 	return a
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -16,7 +15,7 @@ import (
 // BenchmarkSearchRequest is a tool_search by catalog reference from its bytes to the
 // bytes of its reply, without the bus.
 func BenchmarkSearchRequest(b *testing.B) {
-	w, err := New(Config{Dev: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}, bus.Connect(b, bus.Server(b)))
+	w, err := New(Config{Dev: true, Logger: slog.New(slog.DiscardHandler)}, bus.Connect(b, bus.Server(b)))
 	if err != nil {
 		b.Fatal(err)
 	}

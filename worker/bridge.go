@@ -11,9 +11,7 @@ import (
 
 // bridge answers …bridge: a bridge tool as the model called it.
 func (w *Worker) bridge(ctx context.Context, q *request) ([]byte, error) {
-	short, cancel := w.bounded(ctx, q)
-	defer cancel()
-	r, l, s, err := w.readBridge(short, q)
+	r, l, s, err := w.readBridge(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -51,10 +49,20 @@ func (w *Worker) readBridge(ctx context.Context, q *request) (*subjects.BridgeRe
 }
 
 // catalogOf finds the catalog that a request means, in the session's scope. Only
-// tool_search goes by the watched copy of grants; see the package's promises.
+// tool_search by reference goes by the watched copy of grants, see the package's
+// promises; and not where that copy leaves nothing of a catalog from the registry:
+// the session had a grant when it assembled, which the watch may still have to bring.
 func (w *Worker) catalogOf(ctx context.Context, q *request, r *subjects.BridgeRequest) (*loaded, *scope, error) {
+	byReference := r.Name == catalog.ToolSearch && r.Catalog != ""
 	s := w.grants.known(q.Tenant, q.Session)
-	if r.Name != catalog.ToolSearch {
+	if byReference { // the usual case needs no clock
+		if l, ok := w.catalogs.ready(q.Tenant, q.Session, r.Catalog); ok && (s.open() || !l.content.registry()) {
+			return l.within(&s), &s, nil
+		}
+	}
+	ctx, cancel := w.bounded(ctx, q)
+	defer cancel()
+	if !byReference || !s.open() {
 		var err error
 		if s, err = w.grants.fresh(ctx, q.Tenant, q.Session); err != nil {
 			return nil, nil, err

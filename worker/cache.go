@@ -76,6 +76,18 @@ func (c *onceCache[V]) get(ctx context.Context, key string, build func(context.C
 	}
 }
 
+// has returns the value of key when it is there.
+func (c *onceCache[V]) has(key string) (v V, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[key]
+	if !ok {
+		return v, false
+	}
+	c.order.MoveToFront(e)
+	return e.Value.(*cached[V]).value, true
+}
+
 func (c *onceCache[V]) fill(ctx context.Context, key string, m *making[V], build func(context.Context) (V, error)) (V, error) {
 	m.err = context.Canceled // what the others see should build panic
 	defer func() {

@@ -38,9 +38,7 @@ func (f *fleet) serve(subject string, answer func(request map[string]any) string
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { _ = sub.Unsubscribe() })
-	if err := f.nc.Flush(); err != nil {
-		f.t.Fatal(err)
-	}
+	f.flush()
 	return func() []map[string]any {
 		mu.Lock()
 		defer mu.Unlock()

@@ -198,6 +198,15 @@ func (c *catalogs) open(ctx context.Context, tenant, session, ref string, maxToo
 	return nil, unavailable("reading the catalog", err)
 }
 
+// ready returns a catalog that open would return without a word to the store.
+func (c *catalogs) ready(tenant, session, ref string) (*loaded, bool) {
+	hex, ok := strings.CutPrefix(ref, prefix)
+	if !ok || !c.fresh(subjects.BindingKey(tenant, session, hex)) {
+		return nil, false
+	}
+	return c.memory.has(hex)
+}
+
 // rebind checks that the session has the binding and makes it last from now.
 func (c *catalogs) rebind(ctx context.Context, key, hex, ref string) error {
 	_, err := c.state.Bindings.Get(ctx, key)

@@ -109,6 +109,16 @@ func decodeContent(data []byte, maxTools int) (*content, error) {
 	return c, nil
 }
 
+// registry reports whether some of the definitions are the registry's.
+func (c *content) registry() bool {
+	for _, r := range c.Header.Runs {
+		if r.Toolset != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // trusted reports whether hints of a registry toolset's definitions count.
 func (c *content) trusted(toolset string) bool {
 	for _, r := range c.Header.Runs {

@@ -17,6 +17,7 @@
 //  5. Stop lets running requests finish within its context, then leaves.
 //
 // Not promised: a grant that was changed is seen by tool_search only when the
-// bucket's watch brought it (well under a millisecond as a rule); every other
-// request reads it fresh.
+// bucket's watch brought it (well under a millisecond as a rule), or when another
+// request of the session read it on the same worker; every other request reads it
+// fresh. A session's first grant counts at once for tool_search, too.
 package worker

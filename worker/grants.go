@@ -23,6 +23,7 @@ type grants struct {
 
 	mu     sync.RWMutex
 	values map[string][]byte
+	seen   uint64 // highest revision that the watch brought
 }
 
 func newGrants(st *state.State, dev bool, log *slog.Logger) *grants {
@@ -39,6 +40,7 @@ func (g *grants) watch(ready, life context.Context) (run func(), err error) {
 	return follow(ready, life, w, subjects.BucketGrants, func(e jetstream.KeyValueEntry) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
+		g.seen = max(g.seen, e.Revision())
 		if e.Operation() == jetstream.KeyValuePut {
 			g.values[e.Key()] = e.Value()
 		} else {
@@ -97,9 +99,13 @@ func (g *grants) known(tenant, session string) scope {
 // was acknowledged before counts. The error is UNAVAILABLE.
 func (g *grants) fresh(ctx context.Context, tenant, session string) (scope, error) {
 	values, complete, err := chain(session, func(s string) ([]byte, error) {
-		v, _, err := g.state.GetFresh(ctx, subjects.BucketGrants, subjects.GrantKey(tenant, s))
+		key := subjects.GrantKey(tenant, s)
+		v, revision, err := g.state.GetFresh(ctx, subjects.BucketGrants, key)
 		if errors.Is(err, jetstream.ErrKeyNotFound) {
 			return nil, nil
+		}
+		if err == nil {
+			g.learn(key, v, revision)
 		}
 		return v, err
 	})
@@ -107,6 +113,23 @@ func (g *grants) fresh(ctx context.Context, tenant, session string) (scope, erro
 		return scope{}, unavailable("reading the session's grant", err)
 	}
 	return newScope(values, complete, g.dev, time.Now()), nil
+}
+
+// learn takes over a value that the watch has not brought yet, so that what follows
+// on a fresh read in this worker is no older. Whatever the watch brings later, a
+// deletion included, has a higher revision and stands.
+func (g *grants) learn(key string, value []byte, revision uint64) {
+	g.mu.RLock()
+	late := revision <= g.seen
+	g.mu.RUnlock()
+	if late {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if revision > g.seen {
+		g.values[key] = value
+	}
 }
 
 // chain reads a session's grant and those of its parents. complete is false when

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -30,6 +32,8 @@ type fleet struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	calls  int // ids given
+
+	options []nats.Option // of every connection
 }
 
 // id is a new id for one call of an agent.
@@ -40,13 +44,39 @@ func (f *fleet) id() string {
 
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	s := bus.Server(t)
-	nc := bus.Connect(t, s)
+	return fleetOn(t, bus.Server(t))
+}
+
+// bubble runs a test under the clock of a synctest bubble. The NATS library pools
+// timers for the whole process, and one may not leave its bubble: two
+// collections empty the pool before and after.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	empty := func() {
+		runtime.GC()
+		runtime.GC()
+	}
+	empty()
+	defer empty()
+	synctest.Test(t, f)
+}
+
+// fleetInBubble is newFleet without the network, so that the time of its test is
+// that of a synctest bubble.
+func fleetInBubble(t *testing.T) *fleet {
+	t.Helper()
+	s := bus.Server(t, func(o *server.Options) { o.DontListen = true })
+	return fleetOn(t, s, nats.InProcessServer(s))
+}
+
+func fleetOn(t *testing.T, s *server.Server, options ...nats.Option) *fleet {
+	t.Helper()
+	nc := bus.Connect(t, s, options...)
 	js, err := jetstream.New(nc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fleet{t: t, server: s, nc: nc, js: js}
+	return &fleet{t: t, server: s, nc: nc, js: js, options: options}
 }
 
 // start adds a worker with its own connection, stopped with the test.
@@ -55,7 +85,7 @@ func (f *fleet) start(cfg worker.Config) *worker.Worker {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	w, err := worker.New(cfg, bus.Connect(f.t, f.server))
+	w, err := worker.New(cfg, bus.Connect(f.t, f.server, f.options...))
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -74,13 +104,26 @@ func (f *fleet) start(cfg worker.Config) *worker.Worker {
 
 const wait = 20 * time.Second
 
+// flush waits until the server has seen what was sent. Unlike Conn.Flush it takes
+// no timer from the library's pool, which bubbles of synctest may not share.
+func (f *fleet) flush() {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), wait)
+	defer cancel()
+	if err := f.nc.FlushWithContext(ctx); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 func (f *fleet) send(subject, body string, headers ...string) *nats.Msg {
 	f.t.Helper()
 	m := &nats.Msg{Subject: subject, Data: []byte(body), Header: nats.Header{}}
 	for i := 0; i+1 < len(headers); i += 2 {
 		m.Header[headers[i]] = []string{headers[i+1]}
 	}
-	reply, err := f.nc.RequestMsg(m, wait)
+	ctx, cancel := context.WithTimeout(f.t.Context(), wait)
+	defer cancel()
+	reply, err := f.nc.RequestMsgWithContext(ctx, m)
 	if err != nil {
 		f.t.Fatalf("request on %s: %v", subject, err)
 	}

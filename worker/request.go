@@ -43,7 +43,7 @@ func (w *Worker) readRequest(addr subjects.Address, r micro.Request) (*request, 
 		}
 		q.deadline = time.UnixMilli(ms)
 	}
-	for _, e := range strings.Split(h.Get(subjects.HeaderAcceptEncoding), ",") {
+	for e := range strings.SplitSeq(h.Get(subjects.HeaderAcceptEncoding), ",") {
 		if e = strings.TrimSpace(e); e == subjects.EncodingZstd || e == subjects.EncodingGzip {
 			q.accept = e
 			break

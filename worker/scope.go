@@ -54,6 +54,9 @@ func (s *scope) allows(d *catalog.Definition) bool {
 	return true
 }
 
+// open reports whether the scope may leave anything of the registry.
+func (s *scope) open() bool { return s.unbounded || !s.closed && len(s.chain) > 0 }
+
 // granted reports whether a grant's own lists name the definition: with neither
 // list everything, else a glob of either must match.
 func granted(g *subjects.Grant, d *catalog.Definition) bool {

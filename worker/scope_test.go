@@ -101,6 +101,26 @@ func TestRegistryToolsetsNeedAGrantOutsideDev(t *testing.T) {
 	}
 }
 
+func TestASearchIsNoOlderThanTheAssemblyBeforeIt(t *testing.T) {
+	f := newFleet(t)
+	f.start(worker.Config{})
+	f.start(worker.Config{})
+	f.register("mcp-r", "e1", tools(plain("mcp__r__alpha", "Alpha.")))
+	f.grant("first", `{}`)
+	f.settled("first", `{"toolsets":["mcp-r"]}`, "the toolset is known", count(1))
+	for i := range 200 {
+		s := fmt.Sprintf("s%d", i)
+		f.grant(s, `{"toolsets":["mcp-r"]}`)
+		reply := f.assemble(s, `{"toolsets":["mcp-r"]}`)
+		if reply["deferred_count"] != 1.0 {
+			continue // the other worker knows the toolset later
+		}
+		if got := f.search(s, reply["catalog"].(string), "alpha"); len(got) != 1 {
+			t.Fatalf("session %d: assembled one tool, found %v", i, got)
+		}
+	}
+}
+
 func TestG01ACallOutOfScopeIsAnsweredLikeAnUnknownName(t *testing.T) {
 	f := newFleet(t)
 	f.start(worker.Config{Dev: true})

@@ -330,7 +330,9 @@ func (w *Worker) Stop(ctx context.Context) error {
 	if w.bus != nil {
 		w.bus.Close()
 	}
-	if flushErr := w.nc.FlushTimeout(time.Second); flushErr != nil && !errors.Is(flushErr, nats.ErrConnectionClosed) {
+	last, done := context.WithTimeout(context.Background(), time.Second)
+	defer done()
+	if flushErr := w.nc.FlushWithContext(last); flushErr != nil && !errors.Is(flushErr, nats.ErrConnectionClosed) {
 		err = errors.Join(err, fmt.Errorf("stopping the worker: sending the last replies: %w", flushErr))
 	}
 	return err

@@ -126,8 +126,8 @@ func TestLeavingOutAKeywordNeverRefusesMore(t *testing.T) {
 func TestReferencesAreFollowedWhereverTheyLead(t *testing.T) {
 	checkVerdicts(t, `{"properties":{
 		"a":{"$ref":"#/components/schemas/N"},"b":{"$ref":"#anchor"},"c":{"$ref":"#/$defs/with%20space~1and~0tilde"},"d":{"$ref":"#/properties/e/properties/in"},
-		"e":{"nullable":true,"properties":{"in":{"type":"integer"}}},"f":{"$id":"sub","$ref":"#/$defs/own","$defs":{"own":{"type":"boolean"}}},"g":{"$ref":"#/x-shared/0"}
-	},"components":{"schemas":{"N":{"type":"integer","nullable":true,"pattern":"(?!z)"}}},"x-shared":[{"type":"integer"}],
+		"e":{"nullable":true,"properties":{"in":{"type":"integer"}}},"f":{"$id":"sub","$ref":"#/$defs/own","$defs":{"own":{"type":"boolean"}}},"g":{"$ref":"#/x-common/0"}
+	},"components":{"schemas":{"N":{"type":"integer","nullable":true,"pattern":"(?!z)"}}},"x-common":[{"type":"integer"}],
 	"$defs":{"x":{"$anchor":"anchor","type":"integer"},"with space/and~tilde":{"type":"integer"}}}`, []verdict{
 		{args: `{"a":null}`, repaired: `{"a":null}`}, {args: `{"a":"x"}`, path: "arguments.a", constraint: "type"},
 		{args: `{"b":"x"}`, path: "arguments.b", constraint: "type"}, {args: `{"c":"x"}`, path: "arguments.c", constraint: "type"},

@@ -20,7 +20,7 @@ const defaultNATS = nats.DefaultURL
 // busFlags say which server a command talks to.
 type busFlags struct {
 	NATS  string `name:"nats" placeholder:"URL" env:"TOOLBRIDGE_NATS,NATS_URL" help:"NATS server, or several separated by commas. Default ${default_nats}."`
-	Creds string `placeholder:"FILE" type:"path" env:"TOOLBRIDGE_CREDS,NATS_CREDS" help:"NATS credentials file."`
+	Creds string `placeholder:"FILE" type:"existingfile" env:"TOOLBRIDGE_CREDS,NATS_CREDS" help:"NATS credentials file."`
 }
 
 func (b busFlags) url() string {

@@ -31,10 +31,14 @@ type devCommand struct {
 // Run starts everything, prints the ready line and serves until the context
 // ends.
 func (c *devCommand) Run(ctx context.Context, p *program) error {
+	if c.NATSPort < -1 || c.NATSPort > 65535 {
+		return usagef("--nats-port: 0 to 65535")
+	}
 	cfg, log, err := c.load(p, slog.LevelWarn)
 	if err != nil {
 		return err
 	}
+	cfg.Bus.Replicas = 1 // one server
 	servers, err := mcpServers(cfg, c.MCP)
 	if err != nil {
 		return err
@@ -43,9 +47,6 @@ func (c *devCommand) Run(ctx context.Context, p *program) error {
 		if c.Store, err = embedded.DefaultStore(p.lookup); err != nil {
 			return err
 		}
-	}
-	if c.NATSPort < -1 || c.NATSPort > 65535 {
-		return usagef("--nats-port: 0 to 65535")
 	}
 	if c.HTTP != "" {
 		log.Warn("--http is ignored: this version has no web console")

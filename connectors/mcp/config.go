@@ -24,7 +24,7 @@ const (
 	DefaultConnectTimeout = 60 * time.Second
 	DefaultListTimeout    = 60 * time.Second
 	DefaultCallTimeout    = 5 * time.Minute
-	DefaultCancelGrace    = 3 * time.Second
+	DefaultCancelGrace    = 2 * time.Second
 	DefaultTerminateGrace = 2 * time.Second
 	DefaultFirstWorking   = 5 * time.Second
 	DefaultWorking        = 10 * time.Second
@@ -121,7 +121,8 @@ type ServerConfig struct {
 	// ListTimeout bounds reading all pages of tools/list. Default 60 s.
 	ListTimeout time.Duration `yaml:"list_timeout"`
 	// CancelGrace is how long a cancelled or timed-out call may still answer:
-	// an error then confirms the cancel, a result is the result. Default 3 s.
+	// an error then confirms the cancel, a result is the result. Default 2 s:
+	// workers wait 3 s for that answer.
 	CancelGrace time.Duration `yaml:"cancel_grace"`
 	// TerminateGrace is how long the processes get after the end of their input,
 	// and again after SIGTERM. Default 2 s.

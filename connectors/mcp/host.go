@@ -100,6 +100,7 @@ func (h *Host) watchConnection(ctx context.Context) {
 				return
 			}
 			for _, s := range h.servers {
+				s.storeAgain.Store(true) // the store may be another one now
 				signal(s.kick)
 			}
 		}
@@ -135,7 +136,11 @@ func (h *Host) Stop(ctx context.Context) error {
 	// Withdrawing must not fail because the caller has no time left.
 	h.endRegistry()
 	h.registries.Wait()
-	withdrawing, done := context.WithTimeout(context.WithoutCancel(ctx), registryTimeout)
+	patience := registryTimeout
+	if !h.nc.IsConnected() {
+		patience = time.Second // the keys expire by themselves
+	}
+	withdrawing, done := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer done()
 	errs := make([]error, len(h.servers))
 	var all sync.WaitGroup

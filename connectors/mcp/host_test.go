@@ -214,7 +214,7 @@ func TestACrashedServerIsUnavailableWithTheReasonAndComesBack(t *testing.T) {
 func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 	b := newBus(t)
 	hang := stdio("hang", "hang-initialize")
-	hang.ConnectTimeout = 300 * time.Millisecond
+	hang.ConnectTimeout = 3 * time.Second
 	secret := stdio("secret", "standard", "TOKEN", "${NO_SUCH_TOKEN}")
 	h, _ := b.host(Config{Servers: []ServerConfig{
 		stdio("exit", "exit"), hang, secret,
@@ -223,7 +223,7 @@ func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 	}})
 	for server, want := range map[string]string{
 		"exit":    "left-pad",
-		"hang":    "no answer to initialize within 300ms; its last words: waiting for a licence server",
+		"hang":    "no answer to initialize within 3s; its last words: waiting for a licence server",
 		"secret":  "the environment variable NO_SUCH_TOKEN is not set",
 		"missing": "no such file or directory",
 		"refused": "connection refused",

@@ -67,6 +67,9 @@ func (s *server) register(ctx context.Context) error {
 		}
 	}
 	key := &s.registry
+	if s.storeAgain.Swap(false) {
+		key.stored = ""
+	}
 	if now := time.Now(); key.stored != defs.sha256 || now.Sub(key.storedAt) > blobAgain {
 		if _, err := s.host.state.Blobs.PutIfAbsent(ctx, defs.blob); err != nil {
 			return fmt.Errorf("storing the definitions: %w", err)

@@ -93,7 +93,7 @@ func readResult(raw jsontext.Value) (r toolResult, err error) {
 // contract has it. Numbers and key order are the server's.
 //
 //   - structuredContent, when the text blocks say the same JSON, or the value of
-//     its only member "result" (as servers wrap what is no object), or nothing;
+//     its only member (servers wrap what is no object: {"result":5}), or nothing;
 //   - {"structuredContent":…,"content":[…]} when they say something else, or
 //     there are other blocks;
 //   - {"content":[…]} when there is a block that is not text: image, audio,
@@ -145,7 +145,7 @@ func (r toolResult) saysSame(joined string) bool {
 	if strings.TrimSpace(joined) == "" || sameAsText(r.structured, joined) {
 		return true
 	}
-	inner := onlyMember(r.structured, "result")
+	inner := onlyMember(r.structured)
 	if inner == nil {
 		return false
 	}
@@ -175,16 +175,15 @@ func sameAsText(value jsontext.Value, words string) bool {
 	return sameJSON(value, jsontext.Value(strings.TrimSpace(words)))
 }
 
-// onlyMember is the value of an object that has that one member, else nil.
-func onlyMember(value jsontext.Value, only string) (inner jsontext.Value) {
+// onlyMember is the value of the one member of an object, else nil.
+func onlyMember(value jsontext.Value) (inner jsontext.Value) {
 	if value.Kind() != '{' {
 		return nil
 	}
 	n := 0
-	_ = members(value, func(name string, v jsontext.Value) error {
-		if n++; name == only {
-			inner = v.Clone()
-		}
+	_ = members(value, func(_ string, v jsontext.Value) error {
+		n++
+		inner = v.Clone()
 		return nil
 	})
 	if n != 1 {

@@ -34,6 +34,8 @@ func TestMapResultIsWhatTheContractSays(t *testing.T) {
 		{"structured and image", `{"content":[` + image + `],"structuredContent":{"a":1}}`, `{"structuredContent":{"a":1},"content":[` + image + `]}`},
 		{"wrapped string", `{"content":[` + words("hi") + `],"structuredContent":{"result":"hi"}}`, `{"result":"hi"}`},
 		{"wrapped number", `{"content":[` + words("5") + `],"structuredContent":{"result":5}}`, `{"result":5}`},
+		{"wrapped text of another name", `{"content":[` + words("[FILE] a") + `],"structuredContent":{"content":"[FILE] a"}}`, `{"content":"[FILE] a"}`},
+		{"two members are no wrapping", `{"content":[` + words("hi") + `],"structuredContent":{"result":"hi","n":1}}`, `{"structuredContent":{"result":"hi","n":1},"content":[` + words("hi") + `]}`},
 		{"wrapped list", `{"content":[` + words("a") + `,` + words(`{"b":1}`) + `],"structuredContent":{"result":["a",{"b":1}]}}`, `{"result":["a",{"b":1}]}`},
 		{"wrapped list that differs", `{"content":[` + words("a") + `],"structuredContent":{"result":["a","b"]}}`, `{"structuredContent":{"result":["a","b"]},"content":[` + words("a") + `]}`},
 		{"structured null", `{"content":[` + words("x") + `],"structuredContent":null}`, `"x"`},

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -39,9 +40,10 @@ type server struct {
 	executing  sync.WaitGroup
 	retiring   sync.WaitGroup
 
-	kick     chan struct{} // holds one: the registry is out of date
-	first    chan struct{} // closed when the first attempt to connect has been registered
-	registry registryKey
+	kick       chan struct{} // holds one: the registry is out of date
+	first      chan struct{} // closed when the first attempt to connect has been registered
+	registry   registryKey
+	storeAgain atomic.Bool // the definitions may not be in the store any more
 
 	mu       sync.Mutex
 	session  *session

@@ -1,10 +1,11 @@
+//go:build unix
+
 package bench
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"runtime/pprof"
@@ -78,7 +79,7 @@ func runService() (err error) {
 		return err
 	}
 	defer nc.Close()
-	w, err := worker.New(worker.Config{Dev: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}, nc)
+	w, err := worker.New(worker.Config{Dev: true, Logger: slog.New(slog.DiscardHandler)}, nc)
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func TestOneBadDefinitionIsNamedAndCostsNothingElse(t *testing.T) {
 
 func TestWrongSettingsBecomeWarnings(t *testing.T) {
 	s := newSession(t)
-	v, _ := s.assemble(`{"tools":[` + mail + `],"config":{"threshold_pct":"lots","search_defualt_limit":3}}`)
+	v, _ := s.assemble(`{"tools":[` + mail + `],"config":{"threshold_pct":"lots","search_default_limits":3}}`)
 	got := encode(v["warnings"])
 	for _, want := range []string{"CONFIG_INVALID", "threshold_pct", "CONFIG_UNKNOWN_KEY", "search_default_limit"} {
 		if !strings.Contains(got, want) {

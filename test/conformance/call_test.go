@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,12 +48,13 @@ func TestABatchAnswersInInputOrder(t *testing.T) {
 	v := s.bridge(ref, "tool_call", call(entry("get_forecast", `{}`), entry("mcp__mail__send_message", `{}`), entry("no_such_tool", `{}`), entry("mcp__github__list_releases", `{}`)))
 	s.permissive(v)
 	valid(t, "call-results", []byte(encode(v["result"])))
-	var got string
+	var lines []string
 	slots, _ := at(v, "result", "results").([]any)
 	for _, slot := range slots {
-		got += fmt.Sprint(at(slot, "index"), " ", at(slot, "response"), " ", at(slot, "error", "code"), " ", at(slot, "error", "executor_code"), "; ")
+		lines = append(lines, fmt.Sprint(at(slot, "index"), " ", at(slot, "response"), " ", at(slot, "error", "code"), " ", at(slot, "error", "executor_code")))
 	}
-	want := "0 get_forecast <nil> <nil>; 1 <nil> TOOL_ERROR SMTP_DOWN; 2 <nil> TOOL_NOT_FOUND <nil>; 3 mcp__github__list_releases <nil> <nil>; "
+	got := strings.Join(lines, "; ")
+	want := "0 get_forecast <nil> <nil>; 1 <nil> TOOL_ERROR SMTP_DOWN; 2 <nil> TOOL_NOT_FOUND <nil>; 3 mcp__github__list_releases <nil> <nil>"
 	if got != want || v["is_error"] != false {
 		t.Errorf("slots = %s\nwant    %s", got, want)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"testing"
@@ -71,7 +70,7 @@ func check(m *testing.M) (int, error) {
 		return 0, err
 	}
 	defer func() { nc.Close(); <-closed }()
-	w, err := worker.New(worker.Config{Dev: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}, nc)
+	w, err := worker.New(worker.Config{Dev: true, Logger: slog.New(slog.DiscardHandler)}, nc)
 	if err != nil {
 		return 0, err
 	}

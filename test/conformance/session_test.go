@@ -3,6 +3,7 @@ package conformance
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -174,4 +175,4 @@ func encode(v any) string {
 }
 
 // later is a time as a deadline header carries it.
-func later(d time.Duration) string { return fmt.Sprint(time.Now().Add(d).UnixMilli()) }
+func later(d time.Duration) string { return strconv.FormatInt(time.Now().Add(d).UnixMilli(), 10) }

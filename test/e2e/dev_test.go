@@ -1,3 +1,5 @@
+//go:build unix
+
 package e2e
 
 import (
@@ -64,7 +66,6 @@ func TestDevServesRealMCPServers(t *testing.T) {
 		{"servers get no environment but their own", testEnvironment},
 		{"wrong calls are refused before they reach a server", testRefusals},
 		{"a Node client speaks the contract", testNode},
-		{"the stock NATS command line", testCommandLine},
 		{"the client verbs", testVerbs},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, d) })

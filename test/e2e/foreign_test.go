@@ -1,3 +1,5 @@
+//go:build unix
+
 package e2e
 
 import (
@@ -38,27 +40,38 @@ func testNode(t *testing.T, d *development) {
 	}
 }
 
-func testCommandLine(t *testing.T, d *development) {
+func TestStockNATSCommandLineSeesAndDrivesTheService(t *testing.T) {
 	nats, err := exec.LookPath("nats")
 	if err != nil {
-		missing(t, "the NATS command line is not on the PATH: go install github.com/nats-io/natscli/nats@v0.5.0")
+		t.Skip("skipped: the NATS command line is not on the PATH: go install github.com/nats-io/natscli/nats@v0.5.0")
 	}
-	info := output(t, nil, nats, "-s", d.url, "micro", "info", "toolbridge")
-	for _, want := range []string{"assemble", "bridge", "preflight", "workers", "toolbridge.v1.*.*.assemble"} {
+	url := run(t, nil, "dev", "--nats-port", "0", "--store", t.TempDir()).ready()
+	info := output(t, nil, nats, "-s", url, "micro", "info", "toolbridge")
+	for _, want := range []string{"assemble", "bridge", "preflight", "workers", "toolbridge.v1.*.*.assemble", "toolbridge.v1.*.*.bridge"} {
 		if !strings.Contains(info, want) {
 			t.Errorf("nats micro info does not show %s:\n%s", want, info)
 		}
 	}
-	if list := output(t, nil, nats, "-s", d.url, "micro", "ls"); !strings.Contains(list, "toolbridge") {
-		t.Errorf("nats micro ls:\n%s", list)
+	for _, verb := range []string{"ls", "stats"} {
+		args := []string{"-s", url, "micro", verb}
+		if verb == "stats" {
+			args = append(args, "toolbridge")
+		}
+		if shown := output(t, nil, nats, args...); !strings.Contains(shown, "toolbridge") && !strings.Contains(shown, "assemble") {
+			t.Errorf("nats micro %s:\n%s", verb, shown)
+		}
 	}
 	session := "s-" + nuid.Next()
 	ask := func(verb, body string) map[string]any {
-		return decode(t, []byte(output(t, nil, nats, "-s", d.url, "req", "--raw", "--timeout", "30s", "toolbridge.v1.default."+session+"."+verb, body)))
+		return decode(t, []byte(output(t, nil, nats, "-s", url, "req", "--raw", "--timeout", "30s", "toolbridge.v1.default."+session+"."+verb, body)))
 	}
-	ref, _ := ask("assemble", `{"toolsets":["mcp-memory"],"config":{"enabled":true}}`)["catalog"].(string)
-	search := ask("bridge", `{"id":"c1","name":"tool_search","arguments":{"queries":["read graph"]},"catalog":"`+ref+`"}`)
-	if got := encode(at(search, "result", "results", 0, "matches")); !strings.Contains(got, "mcp__memory__read_graph") {
+	assembled := ask("assemble", `{"tools":[{"name":"mcp__mail__send","description":"Send an email.","inputSchema":{"type":"object"}}],"config":{"enabled":true}}`)
+	if encode(assembled["deferred_count"]) != "1" || len(assembled["tools"].([]any)) != 3 {
+		t.Errorf("assembled: %s", encode(assembled))
+	}
+	ref, _ := assembled["catalog"].(string)
+	search := ask("bridge", `{"id":"c1","name":"tool_search","arguments":{"queries":["send email"]},"catalog":"`+ref+`"}`)
+	if got := encode(at(search, "result", "results", 0, "matches")); got != `["mcp__mail__send"]` {
 		t.Errorf("search = %s", encode(search))
 	}
 }

@@ -1,7 +1,10 @@
+//go:build unix
+
 package e2e
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +16,11 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("e2e: skipped: -short")
+		return
+	}
 	code, err := build(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
@@ -28,16 +36,20 @@ func build(m *testing.M) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	binary = filepath.Join(dir, "toolbridge")
-	out, err := exec.Command("go", "build", "-o", binary, "toolbridge/cmd/toolbridge").CombinedOutput()
+	args := []string{"build", "-o", binary}
+	if raceDetector {
+		args = append(args, "-race")
+	}
+	out, err := exec.Command("go", append(args, "toolbridge/cmd/toolbridge")...).CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("building the binary: %w\n%s", err, out)
 	}
 	return m.Run(), nil
 }
 
-// missing skips a test for what the machine lacks, or fails it where that is
+// missingf skips a test for what the machine lacks, or fails it where that is
 // required.
-func missing(t *testing.T, format string, args ...any) {
+func missingf(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("TOOLBRIDGE_E2E") == "require" {
 		t.Fatalf("TOOLBRIDGE_E2E=require: "+format, args...)

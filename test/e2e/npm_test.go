@@ -1,3 +1,5 @@
+//go:build unix
+
 package e2e
 
 import (
@@ -80,7 +82,7 @@ func modules(t *testing.T) string {
 	t.Helper()
 	dir, err := installed()
 	if err != nil {
-		missing(t, "the MCP servers from the npm registry can not be had: %v", err)
+		missingf(t, "the MCP servers from the npm registry can not be had: %v", err)
 	}
 	return dir
 }

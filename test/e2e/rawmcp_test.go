@@ -1,3 +1,5 @@
+//go:build unix
+
 package e2e
 
 import (
@@ -5,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"strconv"
 	"testing"
 )
 
@@ -44,7 +47,7 @@ func ownList(t *testing.T, command []string) []listed {
 				Method string
 				Result json.RawMessage
 			}
-			if json.Unmarshal(lines.Bytes(), &m) == nil && m.Method == "" && string(m.ID) == fmt.Sprint(id) {
+			if json.Unmarshal(lines.Bytes(), &m) == nil && m.Method == "" && string(m.ID) == strconv.Itoa(id) {
 				return m.Result
 			}
 		}

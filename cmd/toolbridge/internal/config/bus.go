@@ -24,7 +24,7 @@ func (r *reader) url(n *node, key string, into *string, schemes ...string) {
 	for _, part := range parts {
 		u, err := url.Parse(strings.TrimSpace(part))
 		if err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme) {
-			r.report(n.line, n.column, key, "an address that begins with %s:// is expected", strings.Join(schemes, ":// or "))
+			r.reportf(n.line, n.column, key, "an address that begins with %s:// is expected", strings.Join(schemes, ":// or "))
 			return
 		}
 	}
@@ -38,7 +38,7 @@ func (r *reader) prefix(n *node, key string, into *string) {
 		return
 	}
 	if _, err := subjects.NewSpace(s); err != nil {
-		r.report(n.line, n.column, key, "%s", err)
+		r.reportf(n.line, n.column, key, "%s", err)
 		return
 	}
 	*into = s
@@ -54,7 +54,7 @@ func (r *reader) envName(n *node, key string, into *string) {
 		return
 	}
 	if !envNames.MatchString(s) {
-		r.report(n.line, n.column, key, "the name of an environment variable is expected (letters, digits, _), not its value")
+		r.reportf(n.line, n.column, key, "the name of an environment variable is expected (letters, digits, _), not its value")
 		return
 	}
 	*into = s

@@ -26,7 +26,7 @@ func (c *Config) readGuardrails(r *reader, n *node, key string) {
 			if off(n) {
 				g.Repeat = 0
 			} else if n.kind == kindNumber {
-				r.integer(n, key, &g.Repeat, 1, 1_000_000)
+				r.integer(n, key, &g.Repeat, 1_000_000)
 			} else {
 				r.wrong(n, key, "off, or a number of identical calls in a row")
 			}
@@ -63,7 +63,7 @@ func (c *Config) readHooks(r *reader, n *node, key string) {
 			{"timeout", func(n *node, key string) {
 				r.duration(n, key, &h.Timeout)
 				if h.Timeout > maxHookTimeout {
-					r.report(n.line, n.column, key, "must be at most 10m, not %s", clip(n.text, 40))
+					r.reportf(n.line, n.column, key, "must be at most 10m, not %s", clip(n.text, 40))
 				}
 			}},
 			{"on_failure", func(n *node, key string) {
@@ -76,7 +76,7 @@ func (c *Config) readHooks(r *reader, n *node, key string) {
 		}
 		same := string(h.Phase) + " " + h.Name + " " + h.Match
 		if line, ok := named[same]; ok && h.Name != "" {
-			r.report(n.line, n.column, key, "the same hook stands in line %d already", line)
+			r.reportf(n.line, n.column, key, "the same hook stands in line %d already", line)
 		}
 		named[same] = n.line
 		c.Hooks = append(c.Hooks, h)
@@ -108,7 +108,7 @@ func (r *reader) entry(n *node, key, needed string, fields []field) bool {
 		return false
 	}
 	if n.member(needed) == nil {
-		r.report(n.line, n.column, key, "%s is missing", needed)
+		r.reportf(n.line, n.column, key, "%s is missing", needed)
 		return false
 	}
 	return true
@@ -122,7 +122,7 @@ func (r *reader) token(n *node, key string, into *string) {
 		return
 	}
 	if !subjects.ValidToken(s) {
-		r.report(n.line, n.column, key, "1 to 64 characters of A-Z, a-z, 0-9, _ and - are expected: it stands in a subject")
+		r.reportf(n.line, n.column, key, "1 to 64 characters of A-Z, a-z, 0-9, _ and - are expected: it stands in a subject")
 		return
 	}
 	*into = s

@@ -186,13 +186,13 @@ func (c *Config) fields(r *reader) []field {
 		{"breaker", func(n *node, key string) {
 			r.mapping(n, key, []field{
 				{"enabled", func(n *node, key string) { r.boolean(n, key, &c.Breaker.Enabled) }},
-				{"threshold", func(n *node, key string) { r.integer(n, key, &c.Breaker.Threshold, 1, 1_000_000) }},
+				{"threshold", func(n *node, key string) { r.integer(n, key, &c.Breaker.Threshold, 1_000_000) }},
 				{"cooldown_s", func(n *node, key string) { r.seconds(n, key, &c.Breaker.Cooldown) }},
 			})
 		}},
 		{"limits", func(n *node, key string) {
 			r.mapping(n, key, []field{
-				{"result_chars", func(n *node, key string) { r.integer(n, key, &c.Limits.ResultChars, 1, 1<<30) }},
+				{"result_chars", func(n *node, key string) { r.integer(n, key, &c.Limits.ResultChars, 1<<30) }},
 			})
 		}},
 		{"bus", func(n *node, key string) { c.Bus.read(r, n, key) }},
@@ -226,12 +226,12 @@ func (b *Bus) read(r *reader, n *node, key string) {
 		{"url", func(n *node, key string) { r.url(n, key, &b.URL, "nats", "tls", "ws", "wss") }},
 		{"creds", func(n *node, key string) { r.text(n, key, &b.Creds) }},
 		{"prefix", func(n *node, key string) { r.prefix(n, key, &b.Prefix) }},
-		{"replicas", func(n *node, key string) { r.integer(n, key, &b.Replicas, 1, 5) }},
+		{"replicas", func(n *node, key string) { r.integer(n, key, &b.Replicas, 5) }},
 		{"reply_prefixes", func(n *node, key string) {
 			r.texts(n, key, &b.ReplyPrefixes)
 			for i, p := range b.ReplyPrefixes {
 				if !strings.HasSuffix(p, ".") {
-					r.report(n.items[min(i, len(n.items)-1)].line, n.column, key, "%q must end with a dot: it is the beginning of a subject", clip(p, 40))
+					r.reportf(n.items[min(i, len(n.items)-1)].line, n.column, key, "%q must end with a dot: it is the beginning of a subject", clip(p, 40))
 				}
 			}
 		}},

@@ -390,3 +390,43 @@ func write(t *testing.T, path, text string) {
 		t.Fatal(err)
 	}
 }
+
+func TestTheExampleFileHoldsTheDefaults(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "deploy", "toolbridge.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, problems := Parse(data)
+	if len(problems) != 0 {
+		t.Errorf("problems: %v", problems)
+	}
+	want := Default()
+	want.Bus = Bus{URL: "nats://127.0.0.1:4222", Prefix: "toolbridge.v1", Replicas: 1, ReplyPrefixes: []string{"_INBOX.", "_R_."}}
+	if diff := cmp.Diff(want, c, cmpopts.IgnoreUnexported(Config{})); diff != "" {
+		t.Error(diff)
+	}
+
+	// Settings that are commented out are right, too: "#" or "#  " before them,
+	// where prose has "# ".
+	var all []string
+	for line := range strings.Lines(string(data)) {
+		before, rest, found := strings.Cut(strings.TrimRight(line, "\n"), "#")
+		prose := strings.HasPrefix(rest, " ") && !strings.HasPrefix(rest, "  ") || rest == ""
+		switch {
+		case strings.TrimSpace(line) == "servers: {}": // stands below
+		case strings.TrimSpace(line) == "rules: []":
+			all = append(all, "  rules:")
+		case found && strings.TrimSpace(before) == "" && !prose:
+			all = append(all, before+rest)
+		default:
+			all = append(all, strings.TrimRight(line, "\n"))
+		}
+	}
+	c, problems = Parse([]byte(strings.Join(all, "\n") + "\n"))
+	if len(problems) != 0 {
+		t.Errorf("with what is commented out: %v\n%s", problems, strings.Join(all, "\n"))
+	}
+	if len(c.Servers) != 2 || len(c.Approvals.Policy.Rules) != 3 || c.Gateway.URL == "" || c.Limits.ResultChars == 0 {
+		t.Errorf("what is commented out was not read: %+v", c)
+	}
+}

@@ -3,6 +3,8 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // json renders a value as JSON: numbers as they are written, members in the
@@ -64,9 +66,9 @@ func (n *node) render(b *bytes.Buffer) {
 	}
 }
 
+// quote writes a string with the fewest escapes; invalid UTF-8, which checkText
+// refuses, would become U+FFFD.
 func quote(b *bytes.Buffer, s string) {
-	e := json.NewEncoder(b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string always encodes
-	b.Truncate(b.Len() - 1)
+	text, _ := jsontext.AppendQuote(nil, s)
+	b.Write(text)
 }

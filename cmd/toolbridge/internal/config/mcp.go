@@ -19,14 +19,14 @@ func (c *Config) readServers(r *reader, n *node, key string) {
 		return
 	}
 	if len(n.members) > maxServers {
-		r.report(n.line, n.column, key, "%d servers; at most %d are hosted", len(n.members), maxServers)
+		r.reportf(n.line, n.column, key, "%d servers; at most %d are hosted", len(n.members), maxServers)
 		return
 	}
 	seen := map[string]int{}
 	for _, m := range n.members {
 		at := key + "." + clip(m.key, 80)
 		if first, ok := seen[m.key]; ok {
-			r.report(m.line, m.column, at, "the server stands here for the second time, first in line %d", first)
+			r.reportf(m.line, m.column, at, "the server stands here for the second time, first in line %d", first)
 			continue
 		}
 		seen[m.key] = m.line
@@ -42,11 +42,11 @@ func (c *Config) readServer(r *reader, m member, key string) {
 		return
 	}
 	if !read {
-		r.report(m.line, m.column, key, "a server needs command or url")
+		r.reportf(m.line, m.column, key, "a server needs command or url")
 		return
 	}
 	if err := s.Check(); err != nil {
-		r.report(m.line, m.column, key, "%s", strings.TrimPrefix(err.Error(), fmt.Sprintf("MCP server %q: ", s.Name)))
+		r.reportf(m.line, m.column, key, "%s", strings.TrimPrefix(err.Error(), fmt.Sprintf("MCP server %q: ", s.Name)))
 		return
 	}
 	c.Servers = append(c.Servers, s)
@@ -95,7 +95,7 @@ func serverFields(r *reader, s *mcp.ServerConfig) []field {
 		{"max_tool_bytes", &s.MaxToolBytes},
 		{"max_message", &s.MaxMessage},
 	} {
-		fields = append(fields, field{i.key, func(n *node, key string) { r.integer(n, key, i.into, 1, 1<<30) }})
+		fields = append(fields, field{i.key, func(n *node, key string) { r.integer(n, key, i.into, 1<<30) }})
 	}
 	return fields
 }
@@ -107,9 +107,9 @@ func (r *reader) command(n *node, key string, into *mcp.CommandLine) {
 		words, err := mcp.SplitCommand(n.text)
 		switch {
 		case err != nil:
-			r.report(n.line, n.column, key, "%s", err)
+			r.reportf(n.line, n.column, key, "%s", err)
 		case len(words) == 0:
-			r.report(n.line, n.column, key, "must not be blank")
+			r.reportf(n.line, n.column, key, "must not be blank")
 		default:
 			*into = words
 		}
@@ -121,7 +121,7 @@ func (r *reader) command(n *node, key string, into *mcp.CommandLine) {
 		return
 	}
 	if len(words) == 0 || strings.TrimSpace(words[0]) == "" {
-		r.report(n.line, n.column, key, "the first item of the list is the program")
+		r.reportf(n.line, n.column, key, "the first item of the list is the program")
 		return
 	}
 	*into = words
@@ -142,7 +142,7 @@ func (r *reader) words(n *node, key string, into *[]string) {
 		case !ok:
 			r.wrong(item, at, "a text")
 		case strings.ContainsRune(text, 0):
-			r.report(item.line, item.column, at, "must not contain a NUL character")
+			r.reportf(item.line, item.column, at, "must not contain a NUL character")
 		default:
 			out = append(out, text)
 		}
@@ -166,11 +166,11 @@ func (r *reader) pairs(n *node, key string, into *map[string]string) {
 		_, twice := out[m.key]
 		switch {
 		case twice:
-			r.report(m.line, m.column, at, "the key stands here for the second time")
+			r.reportf(m.line, m.column, at, "the key stands here for the second time")
 		case !ok:
 			r.wrong(m.value, at, "a text")
 		case strings.ContainsAny(text, "\x00\r\n"):
-			r.report(m.value.line, m.value.column, at, "must be one line")
+			r.reportf(m.value.line, m.value.column, at, "must be one line")
 		default:
 			out[m.key] = text
 		}

@@ -51,7 +51,7 @@ func (a *Approvals) readRules(r *reader, n *node, key string) {
 			continue
 		}
 		if item.member("action") == nil {
-			r.report(item.line, item.column, at, "the rule has no action: allow, ask or deny")
+			r.reportf(item.line, item.column, at, "the rule has no action: allow, ask or deny")
 		}
 		a.Policy.Rules = append(a.Policy.Rules, rule)
 	}
@@ -65,12 +65,12 @@ func (r *reader) pattern(n *node, key string) *regexp.Regexp {
 		return nil
 	}
 	if len(text) > 1000 {
-		r.report(n.line, n.column, key, "the pattern has %d bytes; at most 1000", len(text))
+		r.reportf(n.line, n.column, key, "the pattern has %d bytes; at most 1000", len(text))
 		return nil
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {
-		r.report(n.line, n.column, key, "not a regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		r.reportf(n.line, n.column, key, "not a regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	return re
 }

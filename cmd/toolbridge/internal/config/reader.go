@@ -20,7 +20,7 @@ type field struct {
 	read func(n *node, key string)
 }
 
-func (r *reader) report(line, column int, key, format string, args ...any) {
+func (r *reader) reportf(line, column int, key, format string, args ...any) {
 	r.problems = append(r.problems, Problem{
 		Line: line, Column: column, Key: key, Warning: r.lenient, Message: fmt.Sprintf(format, args...) + r.consequence(),
 	})
@@ -34,7 +34,7 @@ func (r *reader) consequence() string {
 }
 
 func (r *reader) wrong(n *node, key, want string) {
-	r.report(n.line, n.column, key, "%s is expected, not %s", want, n.describe())
+	r.reportf(n.line, n.column, key, "%s is expected, not %s", want, n.describe())
 }
 
 // describe names a value in a message: its type, and a scalar's text.
@@ -70,7 +70,7 @@ func (r *reader) mapping(n *node, key string, fields []field) bool {
 			at = key + "." + m.key
 		}
 		if first, ok := seen[m.key]; ok {
-			r.report(m.line, m.column, clip(at, 120), "the key stands here for the second time, first in line %d", first)
+			r.reportf(m.line, m.column, clip(at, 120), "the key stands here for the second time, first in line %d", first)
 			continue
 		}
 		seen[m.key] = m.line
@@ -82,7 +82,7 @@ func (r *reader) mapping(n *node, key string, fields []field) bool {
 			}
 		}
 		if !found {
-			r.report(m.line, m.column, key, "%s", unknownKey(m.key, known))
+			r.reportf(m.line, m.column, key, "%s", unknownKey(m.key, known))
 		}
 	}
 	return true
@@ -102,9 +102,9 @@ func (r *reader) text(n *node, key string, into *string) {
 	case n.kind != kindText:
 		r.wrong(n, key, "a text")
 	case strings.TrimSpace(n.text) == "":
-		r.report(n.line, n.column, key, "must not be blank")
+		r.reportf(n.line, n.column, key, "must not be blank")
 	case strings.ContainsAny(n.text, "\x00\r\n"):
-		r.report(n.line, n.column, key, "must be one line")
+		r.reportf(n.line, n.column, key, "must be one line")
 	default:
 		*into = n.text
 	}
@@ -142,8 +142,9 @@ func (r *reader) choice(n *node, key string, into *string, words ...string) {
 	r.wrong(n, key, "one of "+strings.Join(words, ", "))
 }
 
-// integer reads a whole number between two bounds, both included.
-func (r *reader) integer(n *node, key string, into *int, low, high int64) {
+// integer reads a whole number from 1 to high.
+func (r *reader) integer(n *node, key string, into *int, high int64) {
+	const low = 1
 	if n.kind != kindNumber {
 		r.wrong(n, key, "a whole number")
 		return
@@ -159,9 +160,9 @@ func (r *reader) integer(n *node, key string, into *int, low, high int64) {
 	case err != nil:
 		r.wrong(n, key, "a whole number")
 	case v < low:
-		r.report(n.line, n.column, key, "must be %d or more, not %s", low, clip(n.text, 40))
+		r.reportf(n.line, n.column, key, "must be %d or more, not %s", low, clip(n.text, 40))
 	case v > high:
-		r.report(n.line, n.column, key, "must be %d or less, not %s", high, clip(n.text, 40))
+		r.reportf(n.line, n.column, key, "must be %d or less, not %s", high, clip(n.text, 40))
 	default:
 		*into = int(v)
 	}
@@ -176,7 +177,7 @@ const (
 // duration reads a text such as 300ms, 5s, 5m or 1h30m; more than zero.
 func (r *reader) duration(n *node, key string, into *time.Duration) {
 	if n.kind == kindNumber {
-		r.report(n.line, n.column, key, "a duration needs its unit: write %ss, %sms, %sm or the like", n.text, n.text, n.text)
+		r.reportf(n.line, n.column, key, "a duration needs its unit: write %ss, %sms, %sm or the like", n.text, n.text, n.text)
 		return
 	}
 	if n.kind != kindText {
@@ -211,9 +212,9 @@ func (r *reader) seconds(n *node, key string, into *time.Duration) {
 func (r *reader) bounded(n *node, key string, d time.Duration, into *time.Duration) {
 	switch {
 	case d <= 0:
-		r.report(n.line, n.column, key, "must be more than zero, not %s", clip(n.text, 40))
+		r.reportf(n.line, n.column, key, "must be more than zero, not %s", clip(n.text, 40))
 	case d < shortest || d > longest:
-		r.report(n.line, n.column, key, "must lie between 1ms and %dh, not %s", int(longest.Hours()), clip(n.text, 40))
+		r.reportf(n.line, n.column, key, "must lie between 1ms and %dh, not %s", int(longest.Hours()), clip(n.text, 40))
 	default:
 		*into = d
 	}

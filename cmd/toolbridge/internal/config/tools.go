@@ -40,7 +40,7 @@ func (r *reader) known(n *node, key string, keys []string) *node {
 	kept.members = nil
 	for _, m := range n.members {
 		if !slices.Contains(keys, m.key) {
-			r.report(m.line, m.column, key, "%s", unknownKey(m.key, keys))
+			r.reportf(m.line, m.column, key, "%s", unknownKey(m.key, keys))
 			continue
 		}
 		kept.members = append(kept.members, m)

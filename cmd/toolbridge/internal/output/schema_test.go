@@ -10,7 +10,10 @@ func TestParametersKeepTheirOrder(t *testing.T) {
 	got := Parameters([]byte(`{"type":"object","required":["b"],"properties":{"b":{"type":"string","description":"B"},"a":{"type":["integer","null"]},"c":{"enum":["x","y"]},"d":true,"e":{}}}`))
 	want := []Parameter{
 		{Name: "b", Type: "string", Description: "B", Required: true},
-		{Name: "a", Type: "integer|null"}, {Name: "c", Type: `"x"|"y"`}, {Name: "d"}, {Name: "e", Type: "any"},
+		{Name: "a", Type: "integer|null"},
+		{Name: "c", Type: `"x"|"y"`},
+		{Name: "d"},
+		{Name: "e", Type: "any"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
