@@ -125,12 +125,11 @@ func (d *Desk) Decide(ctx context.Context, tenant, approver string, r subjects.A
 	}
 	now := time.Now()
 	decision := subjects.Decision{At: timeText(now), Choice: r.Choice, By: approver, Reason: r.Reason, State: subjects.ApprovalApproved}
-	expires, err := time.Parse(time.RFC3339Nano, a.ExpiresAt)
 	switch {
+	case Expired(a, now):
+		decision = expired(now)
 	case !waits: // stopped, and the worker was lost before it could say so here; or settled just now
 		decision = subjects.Decision{At: decision.At, State: subjects.ApprovalWithdrawn, Reason: "stopped"}
-	case err != nil || !now.Before(expires):
-		decision = subjects.Decision{At: decision.At, State: subjects.ApprovalExpired, Reason: "expired"}
 	case r.Choice == subjects.ChoiceDeny:
 		decision.State = subjects.ApprovalDenied
 	}
@@ -197,6 +196,21 @@ func argumentsChanged(id string) error {
 
 func unknown(what, id string) error {
 	return subjects.NewError(subjects.CodeUnknownApproval, fmt.Sprintf("there is no %s %s in this tenant", what, id))
+}
+
+// Expired reports whether an approval may not be decided on any more.
+func Expired(a subjects.Approval, now time.Time) bool {
+	until, err := time.Parse(time.RFC3339Nano, a.ExpiresAt)
+	return err != nil || !now.Before(until)
+}
+
+// Expire settles an approval whose time is over.
+func (d *Desk) Expire(ctx context.Context, tenant, id string) error {
+	return d.Settle(ctx, tenant, id, expired(time.Now()))
+}
+
+func expired(now time.Time) subjects.Decision {
+	return subjects.Decision{State: subjects.ApprovalExpired, At: timeText(now), Reason: "expired"}
 }
 
 func timeText(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

@@ -27,10 +27,8 @@ func (d *Desk) List(ctx context.Context, tenant, session string, room int) (subj
 		if session != "" && a.Session != session {
 			return true
 		}
-		if until, err := time.Parse(time.RFC3339Nano, a.ExpiresAt); err != nil || !now.Before(until) {
-			return true // its end has decided it; that is written down soon
-		}
-		if fits(a) {
+		// The end of one that expired has decided it; that is written down soon.
+		if !Expired(a, now) && fits(a) {
 			l.Approvals = append(l.Approvals, a)
 		}
 		return true

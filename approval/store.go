@@ -3,6 +3,7 @@ package approval
 import (
 	"context"
 	"errors"
+	"time"
 
 	"toolbridge/subjects"
 )
@@ -33,8 +34,14 @@ type Store interface {
 	// SetChoice replaces it at a revision, 0 for none; ErrChanged when it is at
 	// another by now.
 	SetChoice(ctx context.Context, tenant, id string, c Choice, revision uint64) error
+	// EachOld calls f for every pending approval of any tenant that was added
+	// before a time.
+	EachOld(ctx context.Context, before time.Time, f func(tenant, id string) bool) error
 	// EachChoice calls f for every choice of a tenant until f returns false.
 	EachChoice(ctx context.Context, tenant string, f func(Choice) bool) error
+	// DropChoices deletes what was last written before a time and is forgotten, or
+	// holds for a session only.
+	DropChoices(ctx context.Context, before time.Time) error
 }
 
 // ErrNone and ErrChanged: see Store.

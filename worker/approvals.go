@@ -150,8 +150,12 @@ const (
 	// decisionWait is when a decision that a worker took and did not apply comes
 	// to another.
 	decisionWait = 30 * time.Second
-	// decisionRetry is when one that could not be applied is tried again.
+	// decisionRetry is when one that could not be applied is tried again; twice
+	// as long each time.
 	decisionRetry = time.Second
+	// decisionAttempts is after how many tries, half a minute apart in the end,
+	// a decision becomes a dead letter.
+	decisionAttempts = 60
 	// applyWithin bounds applying one.
 	applyWithin = 20 * time.Second
 )
@@ -192,13 +196,36 @@ func (a *approvals) take(msg jetstream.Msg) {
 		return
 	}
 	if err := a.apply(ctx, s, meta.NumDelivered == 1); err != nil {
-		a.log.Warn("a decision could not be applied; it is tried again", "approval", id, "error", err)
-		_ = msg.NakWithDelay(decisionRetry)
+		a.retry(ctx, msg, s, int(meta.NumDelivered), err)
 		return
 	}
 	if err := msg.DoubleAck(ctx); err != nil {
 		a.log.Debug("a decision was not acknowledged; it comes again", "approval", id, "error", err)
 	}
+}
+
+// retry gives a decision back that could not be applied. One that never can
+// ends in a dead letter.
+func (a *approvals) retry(ctx context.Context, msg jetstream.Msg, s approval.Settled, attempts int, why error) {
+	if attempts < decisionAttempts {
+		a.log.Warn("a decision could not be applied; it is tried again", "approval", s.ID, "error", why)
+		_ = msg.NakWithDelay(min(decisionRetry<<min(attempts-1, 10), decisionWait))
+		return
+	}
+	a.log.Error("a decision can not be applied", "approval", s.ID, "attempts", attempts, "error", why)
+	q := s.Approval
+	body, err := subjects.Encode(subjects.DeadLetter{
+		At: time.Now().UTC().Format(time.RFC3339Nano), Tenant: s.Tenant, Session: q.Session, CallID: q.CallID,
+		Subject: msg.Subject(), Code: subjects.CodeInternal, Reason: why.Error(), Attempts: attempts, Body: string(msg.Data()[:min(len(msg.Data()), 4096)]),
+	})
+	if err == nil {
+		_, err = a.store.calls.JS.PublishMsg(ctx, &nats.Msg{Subject: a.space.DeadSubject(s.Tenant, q.Session, q.CallID), Data: body})
+	}
+	if err != nil {
+		_ = msg.NakWithDelay(decisionWait)
+		return
+	}
+	_ = msg.TermWithReason("it can not be applied: " + why.Error())
 }
 
 // apply does what a decision says: the choice is remembered, the question is

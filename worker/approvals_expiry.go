@@ -5,8 +5,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"toolbridge/subjects"
 )
 
 // expiry keeps when what this worker asked for expires, so that it ends on the
@@ -64,9 +62,18 @@ func (e *expiry) next(now time.Time) (d due, ok bool, wait time.Duration) {
 // expiring is how many approvals a worker ends at once.
 const expiring = 8
 
+// How often a worker looks for what was left behind, and how long an approval's
+// call is given to end it.
+const (
+	tidyEvery = 10 * time.Minute
+	tidyGrace = time.Minute
+)
+
 // expire ends what is due until the worker stops.
 func (a *approvals) expire() {
 	slots := make(chan struct{}, expiring)
+	tidy := time.NewTicker(tidyEvery)
+	defer tidy.Stop()
 	for {
 		d, ok, wait := a.expiry.next(time.Now())
 		if ok {
@@ -81,6 +88,8 @@ func (a *approvals) expire() {
 		select {
 		case <-timer.C:
 		case <-a.expiry.wake:
+		case <-tidy.C:
+			a.tidy()
 		case <-a.stopping:
 			timer.Stop()
 			return
@@ -92,8 +101,15 @@ func (a *approvals) expire() {
 func (a *approvals) end(d due) {
 	ctx, cancel := context.WithTimeout(context.Background(), applyWithin)
 	defer cancel()
-	err := a.Settle(ctx, d.tenant, d.id, subjects.Decision{State: subjects.ApprovalExpired, At: time.Now().UTC().Format(time.RFC3339Nano), Reason: "expired"})
-	if err != nil {
+	if err := a.desk.Expire(ctx, d.tenant, d.id); err != nil {
 		a.log.Warn("an expired approval could not be settled; the sweeper tries again", "approval", d.id, "error", err)
+	}
+}
+
+func (a *approvals) tidy() {
+	ctx, cancel := context.WithTimeout(context.Background(), applyWithin)
+	defer cancel()
+	if err := a.desk.Tidy(ctx, time.Now(), tidyGrace); err != nil {
+		a.log.Warn("tidying approvals", "error", err)
 	}
 }

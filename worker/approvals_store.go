@@ -75,10 +75,46 @@ func (s *approvalStore) EachChoice(ctx context.Context, tenant string, f func(ap
 	})
 }
 
+// EachOld implements approval.Store.
+func (s *approvalStore) EachOld(ctx context.Context, before time.Time, f func(tenant, id string) bool) error {
+	return s.entries(ctx, pendingKey("*", "*"), func(e jetstream.KeyValueEntry) bool {
+		parts := strings.Split(e.Key(), ".")
+		if len(parts) != 3 || !e.Created().Before(before) {
+			return true
+		}
+		return f(parts[1], parts[2])
+	}, jetstream.MetaOnly())
+}
+
+// DropChoices implements approval.Store.
+func (s *approvalStore) DropChoices(ctx context.Context, before time.Time) error {
+	var old []jetstream.KeyValueEntry
+	err := s.entries(ctx, choiceKey("*", "*"), func(e jetstream.KeyValueEntry) bool {
+		var c approval.Choice
+		if e.Created().Before(before) && (subjects.Decode(e.Value(), &c) != nil || c.Forgotten != nil || c.Session != "") {
+			old = append(old, e)
+		}
+		return true
+	})
+	for _, e := range old {
+		if err == nil {
+			err = s.purge(ctx, e.Key(), e.Revision())
+		}
+	}
+	return err
+}
+
 // each reads the values of keys in the order of their last writes. One that
 // can not be read costs itself only.
 func (s *approvalStore) each(ctx context.Context, keys string, f func([]byte) (bool, error)) error {
-	watch, err := s.calls.Approvals.Watch(ctx, keys, jetstream.IgnoreDeletes())
+	return s.entries(ctx, keys, func(e jetstream.KeyValueEntry) bool {
+		more, err := f(e.Value())
+		return more || err != nil
+	})
+}
+
+func (s *approvalStore) entries(ctx context.Context, keys string, f func(jetstream.KeyValueEntry) bool, options ...jetstream.WatchOpt) error {
+	watch, err := s.calls.Approvals.Watch(ctx, keys, append(options, jetstream.IgnoreDeletes())...)
 	if err != nil {
 		return err
 	}
@@ -89,12 +125,7 @@ func (s *approvalStore) each(ctx context.Context, keys string, f func([]byte) (b
 			if !ok {
 				return errors.New("the bucket's watch ended early")
 			}
-			if entry == nil { // that was all
-				return nil
-			}
-			if more, err := f(entry.Value()); err != nil {
-				continue
-			} else if !more {
+			if entry == nil || !f(entry) { // nil: that was all
 				return nil
 			}
 		case <-ctx.Done():
@@ -113,16 +144,22 @@ func (s *approvalStore) Remove(ctx context.Context, tenant, id string) error {
 	if err != nil {
 		return err
 	}
-	err = s.calls.Approvals.Purge(ctx, key, jetstream.LastRevision(revision), jetstream.PurgeTTL(pendingMarker))
+	return s.purge(ctx, key, revision)
+}
+
+// purge deletes a key at a revision; one that is at another by now is somebody
+// else's to deal with.
+func (s *approvalStore) purge(ctx context.Context, key string, revision uint64) error {
+	err := s.calls.Approvals.Purge(ctx, key, jetstream.LastRevision(revision), jetstream.PurgeTTL(marker))
 	if errors.Is(err, jetstream.ErrKeyExists) || errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
-		return nil // removed by somebody else: a pending approval never changes
+		return nil
 	}
 	return err
 }
 
-// pendingMarker is how long a settled approval's id stays taken: longer than its
-// call is known.
-const pendingMarker = 26 * time.Hour
+// marker is how long a settled approval's id stays taken: longer than its call
+// is known.
+const marker = 26 * time.Hour
 
 // Settle implements approval.Store: of all who try, one creates the message of
 // that subject.
@@ -182,7 +219,11 @@ func (s *approvalStore) SetChoice(ctx context.Context, tenant, id string, c appr
 	if err != nil {
 		return err
 	}
-	_, err = s.calls.Approvals.Update(ctx, choiceKey(tenant, id), value, revision)
+	if revision == 0 {
+		_, err = s.calls.Approvals.Create(ctx, choiceKey(tenant, id), value) // also where an old one was dropped
+	} else {
+		_, err = s.calls.Approvals.Update(ctx, choiceKey(tenant, id), value, revision)
+	}
 	if errors.Is(err, jetstream.ErrKeyExists) || errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
 		return approval.ErrChanged
 	}

@@ -120,6 +120,11 @@ func (l *live) judgeEntry(index int, entry *Entry, record *Record) *subjects.Slo
 	}
 	entry.State, entry.Approval, entry.Asked = Awaiting, nuid.Next(), false
 	entry.Expires = time.Now().Add(e.cfg.ApprovalTimeout).UnixMilli()
+	if size, limit := len(encode(pending(l.key, record.User, index, entry))), e.nc.MaxPayload(); limit > 0 && int64(size) > limit-headerRoom {
+		entry.State = Received
+		return &subjects.SlotError{Code: subjects.CodeApprovalDenied, Reason: "too_large", Message: entry.Name + " needs a person's approval (" + entry.Ask +
+			"), and with " + itoa(len(entry.Arguments)) + " bytes its arguments are more than can be shown to one; it was not run. Send less at once"}
+	}
 	return nil
 }
 
@@ -185,13 +190,18 @@ func (l *live) askEntry(index int) {
 			return true
 		})
 		if err == nil {
+			// It may have been asked for before, without a word of that here.
+			if err := l.e.approvals.Settle(l.e.writing(), l.key.tenant, entry.Approval,
+				subjects.Decision{State: subjects.ApprovalExpired, At: now(), Reason: "expired"}); err != nil {
+				l.e.log.Warn("an expired approval could not be settled; that is done later", "approval", entry.Approval, "error", err)
+			}
 			l.e.finished(l.key, record, index, timedOut(&entry))
 		} else if !errors.Is(err, errLost) {
 			l.giveAway(err)
 		}
 		return
 	}
-	a := l.e.pending(l.key, record, index)
+	a := pending(l.key, record.User, index, &entry)
 	// A stop or a shutdown does not cut this short: what was asked is known then.
 	ctx, cancel := context.WithTimeout(l.e.writing(), askWithin)
 	defer cancel()
@@ -224,14 +234,13 @@ func (l *live) askEntry(index int) {
 const askWithin = 10 * time.Second
 
 // pending is an entry's question as approvers see it.
-func (e *Engine) pending(k key, r *Record, index int) subjects.Approval {
-	entry := &r.Entries[index]
+func pending(k key, user string, index int, entry *Entry) subjects.Approval {
 	return subjects.Approval{
 		ID: entry.Approval, Session: k.session, CallID: k.id, Index: index, Tool: entry.Name,
 		Arguments: entry.Arguments, ArgumentsJSON: string(entry.Arguments), ArgumentsSHA256: sha256Hex(entry.Arguments),
 		DefinitionSHA256: entry.SHA256, Rule: entry.Ask, Reason: entry.Ask,
 		RequestedAt: now(), ExpiresAt: time.UnixMilli(entry.Expires).UTC().Format(time.RFC3339Nano), Choices: subjects.Choices(),
-		User: r.User, Executor: entry.executor(),
+		User: user, Executor: entry.executor(),
 	}
 }
 
