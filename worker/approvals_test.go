@@ -645,6 +645,70 @@ func TestACallThatWaitsForAPersonHoldsNoSlot(t *testing.T) {
 	}
 }
 
+// The worker that stopped the call was lost before it could withdraw the
+// approval.
+func TestADecisionOnACallThatWasStoppedIsWithdrawnAlthoughNobodySaidSo(t *testing.T) {
+	f := newFleet(t)
+	stop := f.startStoppable(worker.Config{Policy: asks})
+	_, ran, people, q, done := f.gated()
+	eventually(t, "the call is parked", func() bool { return f.parked("s1", "c1") })
+	stop()
+	kv, err := f.js.KeyValue(t.Context(), "toolbridge_journal_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := kv.Get(t.Context(), "t.s1.c1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := strings.Replace(string(e.Value()), `"state":"awaiting"`, `"state":"done","error":{"code":"INTERRUPTED","message":"stopped"}`, 1)
+	if _, err := kv.Update(t.Context(), "t.s1.c1", []byte(strings.Replace(stopped, `"v":`, `"stopped":true,"v":`, 1)), e.Revision()); err != nil {
+		t.Fatal(err)
+	}
+	f.start(worker.Config{Policy: asks})
+	if got := f.choose("ann", q, "once"); code(got) != "WITHDRAWN" {
+		t.Errorf("decision = %s", text(got))
+	}
+	if s := next(t, "settled", people.settled); s["state"] != "withdrawn" {
+		t.Errorf("settled = %s", text(s))
+	}
+	if got := next(t, "result", done); code(got) != "INTERRUPTED" || len(ran()) != 0 {
+		t.Errorf("result = %s, %d executions", text(got), len(ran()))
+	}
+}
+
+func TestWhatIsTooLargeToBeShownIsNotAskedFor(t *testing.T) {
+	f := newFleet(t)
+	f.start(worker.Config{Policy: asks})
+	f.grant("s1", `{}`)
+	ref := f.assemble("s1", bank())["catalog"].(string)
+	ran := f.echo("s1")
+	people := f.approvers()
+	reply := f.call("s1", ref, one("mcp__bank__pay", `{"to":"`+strings.Repeat("x", 5<<20)+`"}`))
+	if code(reply) != "APPROVAL_DENIED" || at(t, reply, "result", "error", "reason") != "too_large" {
+		t.Errorf("reply = %.400s", text(reply))
+	}
+	if len(ran()) != 0 || len(people.requested) != 0 {
+		t.Errorf("%d executions, %d asked", len(ran()), len(people.requested))
+	}
+}
+
+func TestApproversRequestsAnswerNoForeignReply(t *testing.T) {
+	f := newFleet(t)
+	f.start(worker.Config{Policy: asks})
+	got := f.count("toolbridge.v1.t.s9.event")
+	for _, subject := range []string{"list", "decide"} {
+		if err := f.nc.PublishRequest("toolbridge.v1.t._approvals."+subject+".ann", "toolbridge.v1.t.s9.event", []byte(`{}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.pending("ann") // the worker has seen them before
+	f.flush()
+	if n := got(); n != 0 {
+		t.Errorf("%d answers to a foreign subject", n)
+	}
+}
+
 // startStoppable is start for a worker that the test stops itself.
 func (f *fleet) startStoppable(cfg worker.Config) (stop func()) {
 	f.t.Helper()
