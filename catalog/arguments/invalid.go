@@ -29,6 +29,9 @@ type Invalid struct {
 	Hint string
 }
 
+// NotInvoked is how the message of an Invalid begins.
+const NotInvoked = "The tool was NOT invoked. "
+
 // maxMessage bounds a message, in characters.
 const maxMessage = 600
 
@@ -44,12 +47,12 @@ func (e *Invalid) Code() subjects.Code { return subjects.CodeInvalidArguments }
 // Wording is the message for the n-th identical refusal in a row, counted from
 // 1, and whether the agent should stop asking.
 func (e *Invalid) Wording(n int) (message string, halt bool) {
-	return wording(e.Message, cut(e.Path+": "+e.Reason, maxMessage/2)+".", n)
+	return Wording(e.Message, cut(e.Path+": "+e.Reason, maxMessage/2)+".", n)
 }
 
 func (s *Schema) invalid(at []step, constraint, reason string) *Invalid {
 	e := &Invalid{Path: pathOf(at), Constraint: constraint, Reason: reason}
-	e.Message = cut("The tool was NOT invoked. "+e.Path+": "+reason+".", maxMessage)
+	e.Message = cut(NotInvoked+e.Path+": "+reason+".", maxMessage)
 	e.Hint = `Correct the arguments and call the tool again; "parameters" is its schema.`
 	if constraint == "required" {
 		e.Hint = `Add what is missing to the arguments and call the tool again; "parameters" is its schema.`

@@ -60,7 +60,7 @@ func (r *Refusal) Code() subjects.Code { return subjects.CodeInvalidArguments }
 // Wording is the message for the n-th identical refusal in a row, counted from
 // 1, and whether the agent should stop asking.
 func (r *Refusal) Wording(n int) (message string, halt bool) {
-	return wording(r.Message, r.Problem, n)
+	return Wording(r.Message, r.Problem, n)
 }
 
 // keyOf is the hex digest of an input.

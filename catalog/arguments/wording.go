@@ -9,9 +9,11 @@ const (
 	HaltFrom   = 5
 )
 
-// wording chooses the answer to the n-th identical refusal in a row. Small
-// models ignore a warning that only grows; they read a short one.
-func wording(message, problem string, n int) (string, bool) {
+// Wording chooses the answer to the n-th identical refusal in a row, counted from
+// 1: the message, later the problem in one short sentence; and whether the agent
+// should stop asking. Small models ignore a warning that only grows; they read a
+// short one.
+func Wording(message, problem string, n int) (string, bool) {
 	switch {
 	case n >= HaltFrom:
 		return "Refused " + strconv.Itoa(n) + " times: " + problem + " Stop calling this and tell the user what failed.", true

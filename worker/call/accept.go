@@ -27,11 +27,8 @@ type Accepted struct {
 // happens to this worker. The same id with the same body changes nothing; with
 // another body the error is ID_REUSED.
 func (e *Engine) Accept(ctx context.Context, c Call) (Accepted, error) {
-	entries, batch, refusal, slotErr := e.plan(c)
-	if refusal != nil {
-		slotErr = e.refusalError(ctx, c, refusal)
-	}
-	if slotErr != nil {
+	p := e.plan(c)
+	if slotErr := e.refuse(ctx, c, &p); slotErr != nil {
 		return Accepted{Refused: encode(subjects.CallFailure{Error: slotErr})}, nil
 	}
 	k := key{c.Tenant, c.Session, c.ID}
@@ -39,7 +36,7 @@ func (e *Engine) Accept(ctx context.Context, c Call) (Accepted, error) {
 	now := time.Now()
 	r := &Record{
 		Version: recordVersion, Token: nuid.Next(), Body: digest(c.Arguments, c.CatalogHash), Accepted: now.UnixMilli(),
-		User: c.User, Trace: c.Trace, Batch: batch, Entries: entries,
+		User: c.User, Trace: c.Trace, Batch: p.batch, Entries: p.entries,
 	}
 	var l *live // set when this worker runs the call itself
 	if r.allDone() {
@@ -166,6 +163,7 @@ func (e *Engine) again(ctx context.Context, k key, r *Record) (Accepted, error) 
 		return Accepted{}, unstored(err)
 	}
 	if have.Body == "" { // a stop came before the call
+		r.takeBack()
 		r.stop()
 		if err := e.close(ctx, k, r, nil); err != nil {
 			return Accepted{}, unstored(err)

@@ -28,30 +28,39 @@ type Live struct {
 	State, Reason string
 }
 
-// plan takes a call as far as it goes without asking or running anything. A
-// refusal means that the envelope as a whole can not be read.
-func (e *Engine) plan(c Call) (entries []Entry, batch bool, refusal *arguments.Refusal, refused *subjects.SlotError) {
+// planned is a call as far as it goes without asking or running anything.
+type planned struct {
+	entries []Entry
+	batch   bool
+	input   string              // the same for equal calls, however they are spelled
+	refusal *arguments.Refusal  // the envelope as a whole can not be read
+	refused *subjects.SlotError // it can, and is refused as a whole
+}
+
+func (e *Engine) plan(c Call) planned {
 	list, refusal := arguments.Normalize(c.Arguments, arguments.NormalizeOptions{})
 	if refusal != nil {
-		return nil, false, refusal, nil
+		return planned{input: refusal.Key, refusal: refusal}
 	}
-	batch = len(list) > 1
+	p := planned{batch: len(list) > 1}
 	local := false
 	for _, item := range list {
+		p.input += item.Key()
 		if catalog.IsConnector(item.Name) {
-			batch = true
+			p.batch = true
 		} else {
 			local = true
 		}
 	}
 	if e.cfg.RejectLocalBatches && local && len(list) > 1 {
-		return nil, false, nil, oneAtATime(list)
+		p.refused = oneAtATime(list)
+		return p
 	}
-	entries = make([]Entry, len(list))
+	p.entries = make([]Entry, len(list))
 	for i, item := range list {
-		entries[i] = e.prepare(item, c)
+		p.entries[i] = e.prepare(item, c)
 	}
-	return entries, batch, nil, nil
+	return p
 }
 
 // prepare is the first half of an entry's way: scope, arguments, policy.

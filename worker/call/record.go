@@ -135,6 +135,16 @@ func (r *Record) unstart(i int) {
 	e.Starts--
 }
 
+// takeBack takes back what a record that was never stored says of starts.
+func (r *Record) takeBack() {
+	r.Lease, r.Epoch = nil, 0
+	for i := range r.Entries {
+		if e := &r.Entries[i]; e.State == Running {
+			e.State, e.Started, e.Starts = Received, 0, 0
+		}
+	}
+}
+
 // finish gives an entry its outcome.
 func (r *Record) finish(i int, response *Kept, err *subjects.SlotError) {
 	e := &r.Entries[i]

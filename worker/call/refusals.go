@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"toolbridge/catalog/arguments"
@@ -22,13 +23,58 @@ const refusalWindow = 10 * time.Minute
 // take the key; "=" may stand in keys.
 const refusalID = "=refusals"
 
-// refusalError is the answer to an envelope that can not be read: the same input
-// in a row gets a firmer one, at last one that asks the agent to stop.
-func (e *Engine) refusalError(ctx context.Context, c Call, r *arguments.Refusal) *subjects.SlotError {
-	n := e.countRefusal(ctx, c, r.Key)
-	message, halt := r.Wording(n)
-	return &subjects.SlotError{Code: r.Code(), Message: message, Path: r.Path, Halt: halt}
+// refuse returns the answer to a call that is refused as a whole. The same input
+// in a row gets a firmer answer, at last one that asks the agent to stop; so do
+// entries of which none may run because of what the model has sent.
+func (e *Engine) refuse(ctx context.Context, c Call, p *planned) *subjects.SlotError {
+	switch {
+	case p.refusal != nil:
+		message, halt := p.refusal.Wording(e.countRefusal(ctx, c, p.input))
+		return &subjects.SlotError{Code: p.refusal.Code(), Message: message, Path: p.refusal.Path, Halt: halt}
+	case p.refused != nil:
+		firmer(p.refused, e.countRefusal(ctx, c, p.input))
+		return p.refused
+	case !refusedAll(p.entries):
+		return nil
+	}
+	n := e.countRefusal(ctx, c, p.input)
+	for i := range p.entries {
+		firmer(p.entries[i].Error, n)
+	}
+	return nil
 }
+
+// refusedAll reports whether every entry is refused for good: the same input will
+// be refused again.
+func refusedAll(entries []Entry) bool {
+	for i := range entries {
+		if entries[i].Error == nil {
+			return false
+		}
+		switch entries[i].Error.Code {
+		case subjects.CodeInvalidArguments, subjects.CodeToolNotFound, subjects.CodeToolNotAllowed, subjects.CodeBlocked, subjects.CodeApprovalDenied:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// firmer rewords the n-th identical refusal.
+func firmer(err *subjects.SlotError, n int) {
+	if n < arguments.FirmerFrom {
+		return
+	}
+	problem := []rune(strings.TrimSuffix(strings.TrimPrefix(err.Message, arguments.NotInvoked), "."))
+	if len(problem) > maxProblem {
+		problem = append(problem[:maxProblem], '…')
+	}
+	err.Message, err.Halt = arguments.Wording(err.Message, string(problem)+".", n)
+	err.Parameters, err.Hint = nil, "" // it has had them
+}
+
+// maxProblem bounds, in characters, a problem in a firmer answer.
+const maxProblem = 300
 
 func (e *Engine) countRefusal(ctx context.Context, c Call, input string) int {
 	p := e.calls.Of(c.Tenant, c.Session)
