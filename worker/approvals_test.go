@@ -45,7 +45,7 @@ func (f *fleet) approvers() *approvers {
 	return a
 }
 
-func next(t *testing.T, what string, from <-chan map[string]any) map[string]any {
+func next(t testing.TB, what string, from <-chan map[string]any) map[string]any {
 	t.Helper()
 	select {
 	case v := <-from:

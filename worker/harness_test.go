@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m, bus.Leaks()...) }
 
 // fleet is one embedded server with workers on it, and a plain client.
 type fleet struct {
-	t      *testing.T
+	t      testing.TB
 	server *server.Server
 	nc     *nats.Conn
 	js     jetstream.JetStream
@@ -42,7 +42,7 @@ func (f *fleet) id() string {
 	return fmt.Sprintf("c%d", f.calls)
 }
 
-func newFleet(t *testing.T) *fleet {
+func newFleet(t testing.TB) *fleet {
 	t.Helper()
 	return fleetOn(t, bus.Server(t))
 }
@@ -63,13 +63,13 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 
 // fleetInBubble is newFleet without the network, so that the time of its test is
 // that of a synctest bubble.
-func fleetInBubble(t *testing.T) *fleet {
+func fleetInBubble(t testing.TB) *fleet {
 	t.Helper()
 	s := bus.Server(t, func(o *server.Options) { o.DontListen = true })
 	return fleetOn(t, s, nats.InProcessServer(s))
 }
 
-func fleetOn(t *testing.T, s *server.Server, options ...nats.Option) *fleet {
+func fleetOn(t testing.TB, s *server.Server, options ...nats.Option) *fleet {
 	t.Helper()
 	nc := bus.Connect(t, s, options...)
 	js, err := jetstream.New(nc)
@@ -139,7 +139,7 @@ func (f *fleet) ask(session, verb, body string, headers ...string) map[string]an
 	return decode(f.t, f.send("toolbridge.v1.t."+session+"."+verb, body, headers...).Data)
 }
 
-func decode(t *testing.T, data []byte) map[string]any {
+func decode(t testing.TB, data []byte) map[string]any {
 	t.Helper()
 	var v map[string]any
 	if err := json.Unmarshal(data, &v); err != nil {
@@ -170,7 +170,7 @@ func (f *fleet) search(session, catalog, query string) []any {
 }
 
 // at walks into decoded JSON.
-func at(t *testing.T, v any, path ...any) any {
+func at(t testing.TB, v any, path ...any) any {
 	t.Helper()
 	for i, p := range path {
 		switch p := p.(type) {
@@ -240,7 +240,7 @@ func (f *fleet) register(toolset, executor, definitions string, more ...string) 
 }
 
 // eventually waits for a condition that another process brings about.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(wait)
 	tick := time.NewTicker(5 * time.Millisecond)
