@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"strings"
@@ -35,9 +36,7 @@ func (f *fleet) hook(name string, answer func(request map[string]any) string) (a
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { _ = sub.Unsubscribe() })
-	if err := f.nc.Flush(); err != nil {
-		f.t.Fatal(err)
-	}
+	f.flush()
 	return func() []map[string]any {
 		mu.Lock()
 		defer mu.Unlock()
@@ -55,7 +54,11 @@ const shop = `{"tools":[
 // assembles.
 func shopping(t *testing.T, workers int, cfg worker.Config) (f *fleet, ref string, executed func() []map[string]any) {
 	t.Helper()
-	f = newFleet(t)
+	return newFleet(t).shopping(workers, cfg)
+}
+
+func (f *fleet) shopping(workers int, cfg worker.Config) (_ *fleet, ref string, executed func() []map[string]any) {
+	f.t.Helper()
 	cfg.Dev = true
 	for range workers {
 		f.start(cfg)
@@ -226,6 +229,29 @@ func TestAHookThatAsksNeedsAPerson(t *testing.T) {
 	}
 }
 
+func TestWhatAHookLeftIsWhatThePersonApprovesAndWhatRuns(t *testing.T) {
+	f, ref, executed := shopping(t, 2, worker.Config{Hooks: []call.Hook{{Name: "careful"}}})
+	asked := f.hook("careful", func(map[string]any) string {
+		return `{"action":"ask","reason":"over 100","arguments":{"item":"tea","count":200}}`
+	})
+	people := f.approvers()
+	done := f.later("s1", ref, buy("tea", 300))
+	question := people.asked()
+	if question["arguments_json"] != `{"item":"tea","count":200}` || !strings.Contains(text(question["reason"]), "over 100") {
+		t.Errorf("asked: %s", text(question))
+	}
+	if n := len(executed()); n != 0 {
+		t.Errorf("%d executions before the decision", n)
+	}
+	f.choose("ann", question, "once")
+	if reply := next(t, "result", done); reply["is_error"] != false {
+		t.Errorf("result = %s", text(reply))
+	}
+	if got := executed(); len(got) != 1 || dispatched(t, got[0]) != `{"item":"tea","count":200}` || len(asked()) != 1 {
+		t.Errorf("executed %v, hook asked %d times", got, len(asked()))
+	}
+}
+
 func TestPolicySeesTheArgumentsThatAHookLeft(t *testing.T) {
 	f, ref, executed := shopping(t, 1, worker.Config{
 		Hooks:  []call.Hook{{Name: "h"}},
@@ -336,13 +362,83 @@ func TestARateHoldsAcrossWorkersPerSessionAndTool(t *testing.T) {
 	}
 }
 
-func TestARateOpensAgain(t *testing.T) {
-	f, ref, _ := shopping(t, 1, worker.Config{Guardrails: call.Guardrails{Rate: call.Rate{Calls: 1, Per: 500 * time.Millisecond}}})
-	start := time.Now()
-	f.call("s1", ref, buy("tea", 1))
-	eventually(t, "the tool may be called again", func() bool { return f.call("s1", ref, buy("tea", 1))["is_error"] == false })
-	if d := time.Since(start); d < 500*time.Millisecond {
-		t.Errorf("it may after %s", d)
+func TestARateOpensAgainWhenItsCallsAreOldEnough(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, ref, executed := fleetInBubble(t).shopping(2, worker.Config{Guardrails: call.Guardrails{Rate: call.Rate{Calls: 2, Per: time.Minute}}})
+		run := func(after time.Duration, allowed bool) {
+			t.Helper()
+			time.Sleep(after)
+			if reply := f.call("s1", ref, buy("tea", 1)); (reply["is_error"] == false) != allowed {
+				t.Errorf("%s later: %s", after, text(reply))
+			}
+		}
+		run(0, true)
+		run(20*time.Second, true)
+		run(20*time.Second, false)
+		run(19*time.Second, false) // 59 s after the first
+		run(time.Second, true)
+		run(0, false)
+		run(20*time.Second, true)
+		if n := len(executed()); n != 4 {
+			t.Errorf("%d executions", n)
+		}
+	})
+}
+
+func TestAHookIsWaitedForUntilItsTimeoutAndNoLonger(t *testing.T) {
+	for name, timeout := range map[string]time.Duration{"by default": 0, "as configured": 90 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				limit := timeout
+				if limit == 0 {
+					limit = 5 * time.Second
+				}
+				f, ref, executed := fleetInBubble(t).shopping(1, worker.Config{Hooks: []call.Hook{{Name: "slow", Timeout: timeout}}})
+				answerAfter := limit - time.Second
+				f.hook("slow", func(map[string]any) string { time.Sleep(answerAfter); return `{"action":"allow"}` })
+				stored := func(id string) map[string]any {
+					f.ask("s1", "call", request(id, buy("tea", 1), ref))
+					time.Sleep(2 * limit)
+					return f.ask("s1", "fetch", `{"call_id":"`+id+`"}`)
+				}
+				if reply := stored("a"); reply["is_error"] != false || len(executed()) != 1 {
+					t.Errorf("an answer in time: %s", text(reply))
+				}
+				answerAfter = limit + time.Second
+				reply := stored("b")
+				if e := slotError(t, reply); e["code"] != "BLOCKED" || !strings.Contains(e["message"].(string), limit.String()) || len(executed()) != 1 {
+					t.Errorf("an answer too late: %s", text(reply))
+				}
+			})
+		})
+	}
+}
+
+func TestAHookThatAWorkersEndCutsOffIsAskedByTheNextWorker(t *testing.T) {
+	f := newFleet(t)
+	cfg := worker.Config{Dev: true, CallLease: 500 * time.Millisecond, Hooks: []call.Hook{{Name: "h", Timeout: time.Minute}}, Guardrails: call.Guardrails{Rate: call.Rate{Calls: 1, Per: time.Hour}}}
+	first := f.start(cfg)
+	ref := f.assemble("s1", shop)["catalog"].(string)
+	executed := f.serve("toolbridge.v1.t.s1.exec", func(map[string]any) string { return `{"result":1}` })
+	var mu sync.Mutex
+	asked := 0
+	f.hook("h", func(map[string]any) string {
+		mu.Lock()
+		defer mu.Unlock()
+		if asked++; asked == 1 {
+			return ""
+		}
+		return `{"action":"allow"}`
+	})
+	f.ask("s1", "call", request("c1", buy("tea", 1), ref))
+	eventually(t, "the hook is asked", func() bool { mu.Lock(); defer mu.Unlock(); return asked == 1 })
+	ended, cancel := context.WithCancel(t.Context())
+	cancel() // no grace
+	_ = first.Stop(ended)
+	f.start(cfg)
+	eventually(t, "the call has run", func() bool { return f.ask("s1", "fetch", `{"call_id":"c1"}`)["result"] == 1.0 })
+	if n := len(executed()); n != 1 {
+		t.Errorf("%d executions", n)
 	}
 }
 
