@@ -149,8 +149,10 @@ func (c *checks) Count(ctx context.Context, q Check) *subjects.SlotError {
 	block, err := c.tallies.count(ctx, &c.rails, q)
 	if err != nil {
 		c.log.Warn("rate and repeat could not be counted; the call is blocked", "tool", q.Tool, "tenant", q.Tenant, "session", q.Session, "call", q.CallID, "error", err)
-		return &subjects.SlotError{Code: subjects.CodeBlocked, Reason: "unchecked", RetryAfterMS: 1000,
-			Message: q.Tool + " was not run: its rate limit can not be checked now. Try again later"}
+		return &subjects.SlotError{
+			Code: subjects.CodeBlocked, Reason: "unchecked", RetryAfterMS: 1000,
+			Message: q.Tool + " was not run: how often it may run can not be checked now. Try again later",
+		}
 	}
 	return block
 }

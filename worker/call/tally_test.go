@@ -2,6 +2,7 @@ package call
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,15 +107,12 @@ func TestWhatIsKeptOfASessionIsBounded(t *testing.T) {
 }
 
 func TestReasonsOfOthersStandOnOneLine(t *testing.T) {
-	long := ""
-	for range 3 * maxReason {
-		long += "é"
-	}
+	long := strings.Repeat("é", 3*maxReason)
 	for in, want := range map[string]string{
 		"a\n\n b\t c":            "a b c",
 		"x\u202ey\u200b\u0000":   "xy",
 		" \u00a0one\u2028two  ":  "one two",
-		long:                     long[:2*maxReason] + "…",
+		long:                     strings.Repeat("é", maxReason) + "…",
 		"broken \xff bytes stay": "broken \ufffd bytes stay",
 	} {
 		if got := oneLine(in); got != want {
