@@ -178,6 +178,10 @@ func TestAnApprovalShowsWhatWillBeSentAndItsDecisionRunsIt(t *testing.T) {
 		r["arguments_sha256"] != q["arguments_sha256"] || !strings.Contains(r["rule"].(string), "rule 1") || at(t, r, "decision", "choice") != "once" {
 		t.Errorf("audit = %s", text(r))
 	}
+	eventually(t, "the audit of the run", func() bool {
+		r := f.audited("tool.finished")
+		return len(r) == 1 && strings.HasPrefix(r[0]["rule"].(string), "rule 1")
+	})
 	eventually(t, "the events", func() bool {
 		got := strings.Join(events(), " ")
 		return strings.Contains(got, "approval.requested") && strings.Contains(got, "approval.settled tool.started")
@@ -259,6 +263,10 @@ func TestP08RulesLookAtTheToolBehindTheBridge(t *testing.T) {
 	if n := len(ran()); n != 0 {
 		t.Errorf("%d executions", n)
 	}
+	eventually(t, "the audit record", func() bool {
+		r := f.audited("approval.denied")
+		return len(r) == 1 && r[0]["tool"] == "mcp__bank__pay" && strings.HasPrefix(r[0]["rule"].(string), "rule 1") && r[0]["reason"] == "rule"
+	})
 }
 
 func TestP09AlwaysHoldsForThisUserAndThisToolOnly(t *testing.T) {
@@ -510,6 +518,9 @@ func TestP20AStopWithdrawsWhatIsPending(t *testing.T) {
 		if c := at(t, got, "result", "results", i, "error", "code"); c != "INTERRUPTED" {
 			t.Errorf("slot %d = %v", i, c)
 		}
+	}
+	if m := at(t, got, "result", "results", 0, "error", "message").(string); !strings.Contains(m, "approval") || !strings.Contains(m, "withdrawn") {
+		t.Errorf("slot 0 says %q", m)
 	}
 	if s := next(t, "settled", people.settled); s["id"] != q["id"] || s["state"] != "withdrawn" || s["by"] != "" {
 		t.Errorf("settled = %s", text(s))

@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -58,7 +59,27 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 	}
 	empty()
 	defer empty()
+	defer func() {
+		p := recover()
+		if p != nil && (!strings.Contains(fmt.Sprint(p), "blocked goroutines remain") || !onlyLibraryLeaks()) {
+			panic(p)
+		}
+	}()
 	synctest.Test(t, f)
+}
+
+// onlyLibraryLeaks reports whether nothing is left in bubbles but the goroutine
+// that the library leaves behind now and then (see bus.Leaks).
+func onlyLibraryLeaks() bool {
+	stacks := make([]byte, 4<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for _, g := range bytes.Split(stacks, []byte("\n\n")) {
+		head, _, _ := bytes.Cut(g, []byte("\n"))
+		if bytes.Contains(head, []byte("synctest bubble")) && !bytes.Contains(g, []byte("resetPendingAcksOnReconnect")) {
+			return false
+		}
+	}
+	return true
 }
 
 // fleetInBubble is newFleet without the network, so that the time of its test is

@@ -59,6 +59,7 @@ func (e *Engine) Accept(ctx context.Context, c Call) (Accepted, error) {
 	}
 	e.step(StepStored, k)
 	e.event(k, r.Trace, subjects.Event{Type: subjects.EventCallAccepted, TotalCount: ptr(len(r.Entries))})
+	e.auditDenied(k, r)
 	switch {
 	case r.Final:
 		return e.settled(ctx, k, r)

@@ -35,6 +35,7 @@ func (l *live) checkEntry(index int) {
 			return false // a stop was faster
 		}
 		if slotErr != nil {
+			r.Entries[index].Rule = entry.Rule
 			r.finish(index, nil, slotErr)
 			return true
 		}
@@ -45,6 +46,8 @@ func (l *live) checkEntry(index int) {
 		l.giveAway(err)
 	}
 	if err == nil && written && slotErr != nil {
+		record = record.clone()
+		record.Entries[index].Rule = entry.Rule
 		l.e.finished(l.key, record, index, slotErr)
 	}
 }
@@ -90,7 +93,7 @@ func (l *live) judgeEntry(index int, entry *Entry, record *Record) *subjects.Slo
 			}
 		}
 		if v.Ask != "" && entry.Ask == "" {
-			entry.Ask = v.Ask
+			entry.Ask, entry.Rule = v.Ask, "hook"
 		}
 		l.awaitTurn(index)
 		q.Arguments = entry.Arguments
@@ -134,18 +137,22 @@ func (l *live) rejudge(entry *Entry) *subjects.SlotError {
 	d := l.e.cfg.Policy.Decide(approval.Request{Tool: entry.Name, Toolset: entry.Toolset, ReadOnly: entry.ReadOnly, Arguments: entry.Arguments})
 	switch d.Action {
 	case approval.Deny:
-		return &subjects.SlotError{Code: subjects.CodeApprovalDenied, Reason: "rule", Message: entry.Name + " is denied by " + d.Rule + "; do not repeat it"}
+		entry.Rule = d.Rule
+		return &subjects.SlotError{Code: subjects.CodeApprovalDenied, Reason: reasonRule, Message: entry.Name + " is denied by " + d.Rule + "; do not repeat it"}
 	case approval.Ask:
 		if d.Rule != "default" && entry.Ask == "" {
-			entry.Ask = "asked for by " + d.Rule
+			entry.Ask, entry.Rule = "asked for by "+d.Rule, d.Rule
 		}
 	}
 	return nil
 }
 
-// auditRemembered is the audit's word for an entry that a remembered choice
-// approved.
-const auditRemembered = "approval.remembered"
+// The audit's words for an entry that a remembered choice approved, and for one
+// that the policy denied when its call was accepted.
+const (
+	auditRemembered = "approval.remembered"
+	auditDenied     = "approval.denied"
+)
 
 // ownProcess stands for the session's own process where an executor is named.
 const ownProcess = "session"
@@ -164,6 +171,18 @@ func (e *Entry) executor() string {
 func noApprover(entry *Entry) *subjects.SlotError {
 	return &subjects.SlotError{Code: subjects.CodeApprovalDenied, Reason: reasonNoApprover,
 		Message: "no approver available: " + entry.Name + " needs a person's approval (" + entry.Ask + ") and nobody is there to give it; it was not run. Do not repeat it"}
+}
+
+// reasonRule is the reason of what a rule or a grant denies.
+const reasonRule = "rule"
+
+// auditDenied writes down what the policy denied before anything else.
+func (e *Engine) auditDenied(k key, r *Record) {
+	for i := range r.Entries {
+		if err := r.Entries[i].Error; err != nil && err.Code == subjects.CodeApprovalDenied {
+			e.audit(k, r, i, subjects.AuditRecord{Type: auditDenied, Code: err.Code, Reason: err.Reason})
+		}
+	}
 }
 
 // reasonNoApprover is the reason of what was denied because nobody listens.
@@ -238,7 +257,7 @@ func pending(k key, user string, index int, entry *Entry) subjects.Approval {
 	return subjects.Approval{
 		ID: entry.Approval, Session: k.session, CallID: k.id, Index: index, Tool: entry.Name,
 		Arguments: entry.Arguments, ArgumentsJSON: string(entry.Arguments), ArgumentsSHA256: sha256Hex(entry.Arguments),
-		DefinitionSHA256: entry.SHA256, Rule: entry.Ask, Reason: entry.Ask,
+		DefinitionSHA256: entry.SHA256, Rule: entry.Rule, Reason: entry.Ask,
 		RequestedAt: now(), ExpiresAt: time.UnixMilli(entry.Expires).UTC().Format(time.RFC3339Nano), Choices: subjects.Choices(),
 		User: user, Executor: entry.executor(),
 	}

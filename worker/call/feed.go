@@ -46,7 +46,7 @@ func (e *Engine) audit(k key, r *Record, index int, a subjects.AuditRecord) {
 	a.At, a.Tenant, a.Session, a.CallID, a.User = now(), k.tenant, k.session, k.id, r.User
 	if index >= 0 {
 		entry := &r.Entries[index]
-		a.Index, a.Tool, a.DefinitionSHA256, a.Rule = ptr(index), entry.Name, entry.SHA256, entry.Ask
+		a.Index, a.Tool, a.DefinitionSHA256, a.Rule = ptr(index), entry.Name, entry.SHA256, entry.Rule
 		if entry.Arguments != nil {
 			a.ArgumentsSHA256 = sha256Hex(entry.Arguments)
 		}

@@ -18,6 +18,7 @@ type Judgement struct {
 	ReadOnly      bool // by a trusted server's hint
 	NeedsApproval bool
 	Denied        bool
+	Rule          string // what decided: a rule, the default, or the grant
 	Reason        string
 }
 
@@ -48,6 +49,7 @@ func (e *Engine) judge(d *catalog.Definition, trusted func(string) bool, grant s
 	decision := e.cfg.Policy.Decide(approval.Request{
 		Tool: d.Name, Toolset: d.Toolset, ReadOnly: hinted && readOnly, Arguments: args, Grant: grant,
 	})
+	j.Rule = decision.Rule
 	switch decision.Action {
 	case approval.Deny:
 		j.Denied, j.Reason = true, "denied by "+decision.Rule

@@ -92,7 +92,7 @@ func (e *Engine) prepare(item arguments.Entry, c Call) Entry {
 	j := e.judge(d, c.Trusted, c.Approval, args)
 	entry := Entry{
 		Name: d.Name, Toolset: d.Toolset, Registry: d.Registry, SHA256: d.SHA256(), Arguments: json.RawMessage(args),
-		Parallel: j.Parallel, Repeatable: j.Repeatable, ReadOnly: j.ReadOnly, State: Received,
+		Parallel: j.Parallel, Repeatable: j.Repeatable, ReadOnly: j.ReadOnly, State: Received, Rule: j.Rule,
 		Hooked: e.checks == nil || !e.checks.Needed(d.Name),
 	}
 	if d.Original != d.Name {
@@ -103,7 +103,9 @@ func (e *Engine) prepare(item arguments.Entry, c Call) Entry {
 	}
 	switch {
 	case j.Denied:
-		return done(d.Name, &subjects.SlotError{Code: subjects.CodeApprovalDenied, Reason: "rule", Message: d.Name + " is " + j.Reason + "; do not repeat it"})
+		entry.State = Done
+		entry.Error = &subjects.SlotError{Code: subjects.CodeApprovalDenied, Reason: reasonRule, Message: d.Name + " is " + j.Reason + "; do not repeat it"}
+		return entry
 	case j.NeedsApproval:
 		entry.Ask = j.Reason
 	}

@@ -63,7 +63,8 @@ type Entry struct {
 	Repeatable bool                `json:"repeatable,omitempty"`
 	ReadOnly   bool                `json:"read_only,omitempty"` // by a trusted hint
 	Schema     json.RawMessage     `json:"schema,omitempty"`    // where a hook may change the arguments
-	Ask        string              `json:"ask,omitempty"`       // rule that asks for a person
+	Rule       string              `json:"rule,omitempty"`      // by which policy decided
+	Ask        string              `json:"ask,omitempty"`       // why a person must be asked; "" when none must, or none any more
 	Approval   string              `json:"approval,omitempty"`  // id
 	Expires    int64               `json:"expires,omitempty"`   // of the approval, unix milliseconds
 	Asked      bool                `json:"asked,omitempty"`     // a person has been asked
@@ -212,7 +213,10 @@ func (r *Record) stop() (interrupted, inFlight []int) {
 	r.Stopped = true
 	for i := range r.Entries {
 		switch r.Entries[i].State {
-		case Received, Awaiting:
+		case Awaiting:
+			r.interrupt(i, "stopped while it waited for approval, which is withdrawn; it had no effect")
+			interrupted = append(interrupted, i)
+		case Received:
 			r.interrupt(i, stoppedError().Message)
 			interrupted = append(interrupted, i)
 		case Running:
