@@ -189,7 +189,7 @@ func (s *server) runRequest(ctx context.Context, msg *nats.Msg, e *execution, re
 			return nil, s.notBegun(starting)
 		}
 		if try == 1 {
-			working = s.keepWorking(msg, e)
+			working = s.keepWorking(ctx, msg, e)
 		}
 		running, end := s.limit(ctx, req)
 		result, err := session.call(running, tool.Name, jsontext.Value(req.Arguments), traceMeta(msg.Header))
@@ -323,8 +323,8 @@ func (s stopper) stop() {
 }
 
 // keepWorking sends interim messages until it is stopped.
-func (s *server) keepWorking(msg *nats.Msg, e *execution) stopper {
-	ctx, end := context.WithCancel(context.Background())
+func (s *server) keepWorking(ctx context.Context, msg *nats.Msg, e *execution) stopper {
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
 	w := stopper{end, make(chan struct{})}
 	go func() {
 		defer close(w.done)
