@@ -87,10 +87,10 @@ func (s *server) onCancel(msg *nats.Msg) {
 		return
 	}
 	var c struct {
-		subjects.ExecCancel
-		Session string `json:"session"`
+		ExecutionID string `json:"execution_id"`
+		Session     string `json:"session"` // narrows it: call ids are unique per session only
 	}
-	if err := json.Unmarshal(msg.Data, &c); err != nil || c.ExecutionID == "" || len(c.ExecutionID) > maxExecutionID || len(c.Session) > subjects.MaxToken {
+	if err := subjects.Decode(msg.Data, &c); err != nil || c.ExecutionID == "" || len(c.ExecutionID) > maxExecutionID || len(c.Session) > subjects.MaxToken {
 		s.log.Debug("dropped a cancellation that is not readable", "error", err)
 		return
 	}
@@ -270,7 +270,7 @@ func (s *server) failure(err error) *subjects.ExecError {
 
 // readRequest decodes and checks an execution request.
 func readRequest(data []byte) (req subjects.ExecRequest, refused *refusal) {
-	if err := json.Unmarshal(data, &req); err != nil {
+	if err := subjects.Decode(data, &req); err != nil {
 		return req, refuse(subjects.CodeBadRequest, "the execution request is not readable: %v", err)
 	}
 	switch {
