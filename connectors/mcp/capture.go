@@ -97,12 +97,12 @@ func (c *capture) settle(result jsontext.Value, err error) {
 }
 
 // answer is what was captured; ok is false while there is nothing.
-func (c *capture) answer() (result jsontext.Value, err error, ok bool) {
+func (c *capture) answer() (result jsontext.Value, ok bool, err error) {
 	select {
 	case <-c.done:
-		return c.result, c.err, true
+		return c.result, true, c.err
 	default:
-		return nil, nil, false
+		return nil, false, nil
 	}
 }
 

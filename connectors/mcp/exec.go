@@ -87,10 +87,10 @@ func (s *server) onCancel(msg *nats.Msg) {
 		return
 	}
 	var c struct {
-		subjects.ExecCancel
-		Session string `json:"session"`
+		ExecutionID string `json:"execution_id"`
+		Session     string `json:"session"` // narrows it: call ids are unique per session only
 	}
-	if err := json.Unmarshal(msg.Data, &c); err != nil || c.ExecutionID == "" || len(c.ExecutionID) > maxExecutionID || len(c.Session) > subjects.MaxToken {
+	if err := subjects.Decode(msg.Data, &c); err != nil || c.ExecutionID == "" || len(c.ExecutionID) > maxExecutionID || len(c.Session) > subjects.MaxToken {
 		s.log.Debug("dropped a cancellation that is not readable", "error", err)
 		return
 	}
@@ -189,7 +189,7 @@ func (s *server) runRequest(ctx context.Context, msg *nats.Msg, e *execution, re
 			return nil, s.notBegun(starting)
 		}
 		if try == 1 {
-			working = s.keepWorking(msg, e)
+			working = s.keepWorking(ctx, msg, e)
 		}
 		running, end := s.limit(ctx, req)
 		result, err := session.call(running, tool.Name, jsontext.Value(req.Arguments), traceMeta(msg.Header))
@@ -270,7 +270,7 @@ func (s *server) failure(err error) *subjects.ExecError {
 
 // readRequest decodes and checks an execution request.
 func readRequest(data []byte) (req subjects.ExecRequest, refused *refusal) {
-	if err := json.Unmarshal(data, &req); err != nil {
+	if err := subjects.Decode(data, &req); err != nil {
 		return req, refuse(subjects.CodeBadRequest, "the execution request is not readable: %v", err)
 	}
 	switch {
@@ -323,8 +323,8 @@ func (s stopper) stop() {
 }
 
 // keepWorking sends interim messages until it is stopped.
-func (s *server) keepWorking(msg *nats.Msg, e *execution) stopper {
-	ctx, end := context.WithCancel(context.Background())
+func (s *server) keepWorking(ctx context.Context, msg *nats.Msg, e *execution) stopper {
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
 	w := stopper{end, make(chan struct{})}
 	go func() {
 		defer close(w.done)

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"container/list"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -25,13 +24,13 @@ const (
 // executions knows what runs and what ran lately, so that a request that is
 // delivered twice runs once and is answered twice.
 type executions struct {
-	mu      sync.Mutex
-	now     func() time.Time
-	byKey   map[executionKey]*execution
-	done    *list.List // of *execution, the oldest first
-	bytes   int        // of kept answers
-	early   []earlyCancel
-	running int
+	mu    sync.Mutex
+	now   func() time.Time
+	byKey map[executionKey]*execution
+	done  []*execution // the oldest first
+	kept  []*execution // those of them whose answer is kept
+	bytes int          // of kept answers
+	early []earlyCancel
 }
 
 type executionKey [sha256.Size]byte
@@ -54,7 +53,7 @@ type earlyCancel struct {
 }
 
 func newExecutions(now func() time.Time) *executions {
-	return &executions{now: now, byKey: map[executionKey]*execution{}, done: list.New()}
+	return &executions{now: now, byKey: map[executionKey]*execution{}}
 }
 
 // keyOf tells executions apart: a duplicate is equal in all of it. Call ids are
@@ -91,7 +90,6 @@ func (x *executions) join(r subjects.ExecRequest, reply string, cancel context.C
 	}
 	e = &execution{key: key, id: r.ExecutionID, session: r.Session, cancel: cancel, replies: []string{reply}}
 	x.byKey[key] = e
-	x.running++
 	for i, c := range x.early {
 		if c.id == e.id && (c.session == "" || c.session == e.session) {
 			x.early = slices.Delete(x.early, i, i+1)
@@ -114,31 +112,33 @@ func (x *executions) waiting(e *execution) []string {
 func (x *executions) finish(e *execution, answer []byte, remember bool) (replies []string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.running--
 	if !remember {
 		delete(x.byKey, e.key)
 		return e.replies
 	}
 	e.isDone, e.answer, e.ended = true, answer, x.now()
-	x.done.PushBack(e)
+	x.done, x.kept = append(x.done, e), append(x.kept, e)
 	x.bytes += len(answer)
-	for at := x.done.Front(); x.bytes > keptAnswers && at != nil; at = at.Next() {
-		old := at.Value.(*execution)
-		x.bytes -= len(old.answer)
-		old.answer = nil
+	for x.bytes > keptAnswers {
+		x.bytes -= len(x.kept[0].answer)
+		x.kept[0].answer = nil
+		x.kept = x.kept[1:]
 	}
 	x.forgetOld()
 	return e.replies
 }
 
 func (x *executions) forgetOld() {
-	for at := x.done.Front(); at != nil; at = x.done.Front() {
-		e := at.Value.(*execution)
-		if x.done.Len() <= keptDone && x.now().Sub(e.ended) < keptFor {
+	for len(x.done) > 0 {
+		e := x.done[0]
+		if len(x.done) <= keptDone && x.now().Sub(e.ended) < keptFor {
 			return
 		}
-		x.done.Remove(at)
-		x.bytes -= len(e.answer)
+		if len(x.kept) > 0 && x.kept[0] == e {
+			x.kept = x.kept[1:]
+			x.bytes -= len(e.answer)
+		}
+		x.done = x.done[1:]
 		delete(x.byKey, e.key)
 	}
 }

@@ -3,6 +3,7 @@ package mcp
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ func TestExecutionsKeepABoundedMemory(t *testing.T) {
 	x := newExecutions(func() time.Time { return now })
 	cancel := func(error) {}
 	request := func(i int) subjects.ExecRequest {
-		return subjects.ExecRequest{ExecutionID: fmt.Sprint(i), Session: "s"}
+		return subjects.ExecRequest{ExecutionID: strconv.Itoa(i), Session: "s"}
 	}
 	large := []byte(strings.Repeat("a", 1<<20))
 	for i := range 100 {
@@ -39,12 +40,12 @@ func TestExecutionsKeepABoundedMemory(t *testing.T) {
 		e, _, _ := x.join(request(1000+i), "r", cancel)
 		x.finish(e, nil, true)
 	}
-	if n := x.done.Len(); n != keptDone || len(x.byKey) != keptDone {
+	if n := len(x.done); n != keptDone || len(x.byKey) != keptDone {
 		t.Errorf("%d and %d are remembered", n, len(x.byKey))
 	}
 	now = now.Add(keptFor)
-	if _, first, _ := x.join(request(99), "r", cancel); !first || x.done.Len() != 0 || x.bytes != 0 {
-		t.Errorf("after %s: first %v, %d left, %d bytes", keptFor, first, x.done.Len(), x.bytes)
+	if _, first, _ := x.join(request(99), "r", cancel); !first || len(x.done) != 0 || x.bytes != 0 {
+		t.Errorf("after %s: first %v, %d left, %d bytes", keptFor, first, len(x.done), x.bytes)
 	}
 }
 

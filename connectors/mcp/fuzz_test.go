@@ -56,7 +56,7 @@ func FuzzEventStream(f *testing.F) {
 	f.Add([]byte("data:{\"id\":1,\"error\":{\"code\":-1,\"message\":\"x\"}}\n\n: c\n\ndata: x\n\n"), true)
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`), false)
 	f.Fuzz(func(t *testing.T, stream []byte, events bool) {
-		read := func(r io.Reader) (jsontext.Value, error, bool) {
+		read := func(r io.Reader) (jsontext.Value, bool, error) {
 			waiting := newCapture()
 			waiting.markSent("1")
 			e := &httpEndpoint{max: 1 << 10}
@@ -64,13 +64,13 @@ func FuzzEventStream(f *testing.F) {
 			if events {
 				resp.Header.Set("Content-Type", "text/event-stream; charset=utf-8")
 			}
-			body := e.tap(resp, waiting, func(error) {})
+			body := e.tap(resp, waiting, nil)
 			_, _ = io.Copy(io.Discard, body)
 			return waiting.answer()
 		}
 		// How the bytes are cut on their way must not matter.
-		a, errA, okA := read(bytes.NewReader(stream))
-		b, errB, okB := read(iotest.OneByteReader(bytes.NewReader(stream)))
+		a, okA, errA := read(bytes.NewReader(stream))
+		b, okB, errB := read(iotest.OneByteReader(bytes.NewReader(stream)))
 		if okA != okB || !bytes.Equal(a, b) || (errA == nil) != (errB == nil) {
 			t.Errorf("%q: %s %v %v, byte by byte %s %v %v", stream, a, errA, okA, b, errB, okB)
 		}

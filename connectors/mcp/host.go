@@ -75,9 +75,10 @@ func (h *Host) Start(ctx context.Context) error {
 		}
 	}
 	h.started = true
-	registry, endRegistry := context.WithCancel(context.Background())
-	servers, endServers := context.WithCancel(context.Background())
-	killing, kill := context.WithCancel(context.Background())
+	base := context.WithoutCancel(ctx)
+	registry, endRegistry := context.WithCancel(base)
+	servers, endServers := context.WithCancel(base)
+	killing, kill := context.WithCancel(base)
 	h.endRegistry, h.endServers, h.kill = endRegistry, endServers, kill
 	for _, s := range h.servers {
 		h.registries.Go(func() { s.keepRegistered(registry) })
@@ -142,12 +143,13 @@ func (h *Host) Stop(ctx context.Context) error {
 	}
 	withdrawing, done := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer done()
-	errs := make([]error, len(h.servers))
+	withdrawn := make([]error, len(h.servers))
 	var all sync.WaitGroup
 	for i, s := range h.servers {
-		all.Go(func() { errs[i] = s.withdraw(withdrawing) })
+		all.Go(func() { withdrawn[i] = s.withdraw(withdrawing) })
 	}
 	all.Wait()
+	err := errors.Join(withdrawn...)
 
 	for _, s := range h.servers {
 		all.Go(func() { s.drain(ctx) })
@@ -156,8 +158,8 @@ func (h *Host) Stop(ctx context.Context) error {
 	if !h.nc.IsClosed() {
 		flushing, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer done()
-		if err := h.nc.FlushWithContext(flushing); err != nil {
-			errs = append(errs, fmt.Errorf("flushing the last answers: %w", err))
+		if flushed := h.nc.FlushWithContext(flushing); flushed != nil {
+			err = errors.Join(err, fmt.Errorf("flushing the last answers: %w", flushed))
 		}
 	}
 
@@ -171,7 +173,7 @@ func (h *Host) Stop(ctx context.Context) error {
 		s.executing.Wait()
 		s.unsubscribeCancels()
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return fmt.Errorf("stopping the MCP host: %w", err)
 	}
 	return nil

@@ -92,7 +92,8 @@ func (e *httpEndpoint) client() *http.Client { return &http.Client{Transport: e}
 
 // RoundTrip implements http.RoundTripper.
 func (e *httpEndpoint) RoundTrip(req *http.Request) (*http.Response, error) {
-	req = req.Clone(req.Context())
+	ctx := req.Context()
+	req = req.Clone(ctx)
 	if req.URL.Scheme == e.url.Scheme && req.URL.Host == e.url.Host {
 		for name, value := range e.headers {
 			req.Header.Set(name, value)
@@ -106,7 +107,7 @@ func (e *httpEndpoint) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := e.transport.RoundTrip(req)
 	if err == nil {
-		resp.Body = e.tap(resp, captureFrom(req.Context()), func(error) {})
+		resp.Body = e.tap(resp, captureFrom(ctx), nil)
 	}
 	return resp, err
 }
@@ -162,7 +163,7 @@ func (e *httpEndpoint) listen(req *http.Request) (*http.Response, error) {
 	resp, err := e.transport.RoundTrip(req.WithContext(ctx))
 	inTime := late.Stop()
 	if err == nil && inTime {
-		resp.Body = closing{e.tap(resp, nil, func(error) {}), cancel}
+		resp.Body = closing{e.tap(resp, nil, nil), cancel}
 		return resp, nil
 	}
 	if err == nil {
@@ -272,7 +273,7 @@ func (t *tapped) Read(p []byte) (int, error) {
 			t.message(t.held)
 			t.held = nil
 		}
-	case err != nil && !t.closed.Load():
+	case err != nil && t.failed != nil && !t.closed.Load():
 		t.failed(err)
 	}
 	return n, err

@@ -32,17 +32,17 @@ type web struct {
 	bodies   []string
 }
 
-func newWeb(t *testing.T, o *sdk.StreamableHTTPOptions, make func() *sdk.Server) *web {
+func newWeb(t *testing.T, o *sdk.StreamableHTTPOptions, build func() *sdk.Server) *web {
 	t.Helper()
 	w := &web{t: t}
-	w.start(o, make)
+	w.start(o, build)
 	t.Cleanup(w.stop)
 	return w
 }
 
-func (w *web) start(o *sdk.StreamableHTTPOptions, make func() *sdk.Server) {
+func (w *web) start(o *sdk.StreamableHTTPOptions, build func() *sdk.Server) {
 	w.t.Helper()
-	server := make()
+	server := build()
 	w.end = func() {
 		for session := range server.Sessions() {
 			_ = session.Close()
@@ -73,7 +73,7 @@ func (w *web) serve(handler http.Handler) {
 		w.t.Fatal(err)
 	}
 	w.addr = l.Addr().String()
-	srv := &http.Server{Handler: handler} //nolint:gosec // a test
+	srv := &http.Server{Handler: handler}
 	w.srv = srv
 	go func() { _ = srv.Serve(l) }()
 }

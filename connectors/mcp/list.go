@@ -126,13 +126,13 @@ func (l *listing) tool(value jsontext.Value) error {
 	if l.full {
 		return nil
 	}
-	t, warnings, err := readTool(value, l.cfg.MaxToolBytes)
+	t, warnings, bad := readTool(value, l.cfg.MaxToolBytes)
 	for _, w := range warnings {
 		l.warn(t.Name, w)
 	}
-	if err != nil {
-		l.warn(t.Name, "left out: "+err.Error())
-		return nil
+	if bad != nil {
+		l.warn(t.Name, "left out: "+bad.Error())
+		return nil //nolint:nilerr // one bad tool costs itself only
 	}
 	size := len(t.Name) + len(t.Description) + len(t.Parameters) + len(t.Annotations)
 	switch {

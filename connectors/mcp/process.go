@@ -31,9 +31,14 @@ type process struct {
 	owner     sync.WaitGroup
 }
 
-// startProcess starts a server's command. The caller must call stop.
-func startProcess(s ServerConfig, environ, secrets []string, log *slog.Logger) (*process, error) {
-	cmd := exec.Command(s.Command[0], s.Command[1:]...) //nolint:gosec // the operator configures the command
+// startProcess starts a server's command. The caller must call stop; the end of
+// kill kills it.
+func startProcess(kill context.Context, s ServerConfig, environ, secrets []string, log *slog.Logger) (*process, error) {
+	cmd := exec.CommandContext(kill, s.Command[0], s.Command[1:]...)
+	cmd.Cancel = func() error {
+		killGroup(cmd)
+		return nil
+	}
 	cmd.Env = environ
 	cmd.Dir = s.Dir
 	ownGroup(cmd)

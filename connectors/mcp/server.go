@@ -213,14 +213,14 @@ func (s *server) watch(ctx context.Context, session *session) {
 func (s *server) alive(ctx context.Context, session *session) bool {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	return session.ping(ctx) == nil
+	return session.answers(ctx)
 }
 
 // leave gives up a session. redial says that the next one is to be tried at
 // once, with the server still offered: the connection went bad, but nothing says
 // that the server did.
 func (s *server) leave(ctx, kill context.Context, session *session) (redial bool) {
-	why, dead := session.staleness()
+	dead, why := session.staleness()
 	redial = session.endpoint != nil && ctx.Err() == nil
 	s.mu.Lock()
 	s.session = nil
@@ -260,7 +260,7 @@ func (s *server) pause(failures int) time.Duration {
 			break
 		}
 	}
-	return d/2 + rand.N(d)
+	return d/2 + rand.N(d) //nolint:gosec // pauses need no secrecy
 }
 
 func (s *server) unavailable(err error) {
@@ -292,7 +292,7 @@ func (s *server) acquire(ctx context.Context) (*session, error) {
 		session, moved, state, reason := s.session, s.moved, s.state, s.reason
 		s.mu.Unlock()
 		if session != nil {
-			if why, _ := session.staleness(); why == nil {
+			if _, why := session.staleness(); why == nil {
 				return session, nil
 			}
 		} else if state == subjects.StateUnavailable {
@@ -326,9 +326,10 @@ func (s *server) wordsOf(text string) string {
 	return cut(oneLine(mask(text, s.secrets())), maxReason)
 }
 
-// sleep waits; false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool { return sleepUnless(ctx, nil, d) }
+// sleep waits until ctx ends at the latest.
+func sleep(ctx context.Context, d time.Duration) { sleepUnless(ctx, nil, d) }
 
+// sleepUnless waits; false when ctx or unless ended first.
 func sleepUnless(ctx context.Context, unless <-chan struct{}, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

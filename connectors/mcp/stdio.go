@@ -207,7 +207,7 @@ func (c *stdioConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 		return nil
 	}
 	if n > 0 {
-		c.Close()
+		_ = c.Close()
 		return fmt.Errorf("writing to the server's standard input: %w", err)
 	}
 	c.forget(ctx)

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"go.uber.org/goleak"
 )
 
 // binary is the built program.
@@ -44,7 +46,10 @@ func build(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("building the binary: %w\n%s", err, out)
 	}
-	return m.Run(), nil
+	if code = m.Run(); code == 0 {
+		err = goleak.Find()
+	}
+	return code, err
 }
 
 // missingf skips a test for what the machine lacks, or fails it where that is
