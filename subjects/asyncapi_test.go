@@ -104,6 +104,8 @@ func addresses(t *testing.T) []string {
 	s := Space{}
 	toolset := func(subject string) string { return strings.Replace(subject, "TOOLSET", "{toolset}", 1) }
 	builders := map[string][]string{
+		// Inside the streams' roots, which are documented whole: workers only.
+		"CallSubject": nil, "WakeSubject": nil, "DecisionSubject": nil, "AuditSubject": nil, "DeadSubject": nil,
 		"Prefix":            nil,
 		"AnySession":        nil, // of Session
 		"Session":           nil,

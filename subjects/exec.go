@@ -35,6 +35,10 @@ type ExecWorking struct {
 
 // ExecCancel asks the executors to stop one execution. Who runs it answers the
 // ExecRequest with CANCELLED once it has stopped.
+//
+// Execution ids are unique within a session only, so a worker names the session
+// too; an executor that serves several goes by both.
 type ExecCancel struct {
 	ExecutionID string `json:"execution_id"`
+	Session     string `json:"session,omitempty"`
 }

@@ -134,7 +134,7 @@ func (b *Bus) wait(ctx context.Context, e Execution, messages <-chan *nats.Msg, 
 // cancel asks for the end of a started execution and reports what really
 // happened, as far as it can be known.
 func (b *Bus) cancel(e Execution, messages <-chan *nats.Msg, why string) (*subjects.ExecReply, *subjects.SlotError) {
-	body, err := subjects.Encode(subjects.ExecCancel{ExecutionID: e.ID})
+	body, err := subjects.Encode(subjects.ExecCancel{ExecutionID: e.ID, Session: e.Session})
 	if err == nil {
 		err = b.nc.PublishMsg(&nats.Msg{Subject: b.cancelSubject(e), Data: body, Header: header(subjects.KindExec, e.Trace)})
 	}
@@ -225,7 +225,7 @@ func readReply(m *nats.Msg, e Execution) (*subjects.ExecReply, *subjects.SlotErr
 // other is the tool's own.
 func slotError(e *subjects.ExecError, tool string) *subjects.SlotError {
 	switch e.Code {
-	case subjects.CodeTooLate, subjects.CodeDefinitionMismatch:
+	case subjects.CodeTooLate, subjects.CodeDefinitionMismatch, subjects.CodeBusy, subjects.CodeBadRequest:
 		return &subjects.SlotError{Code: subjects.CodeExecutorUnavailable, ExecutorCode: string(e.Code),
 			Message: "the executor did not start " + tool + ": " + e.Message}
 	case subjects.CodeExecutorUnavailable, subjects.CodeOutcomeUnknown, subjects.CodeTimeout, subjects.CodeResultTooLarge, subjects.CodeInvalidArguments:
