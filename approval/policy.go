@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"toolbridge/subjects"
 )
 
@@ -38,10 +40,12 @@ func ParseAction(s string) (Action, error) {
 
 // Rule is one line of approvals.rules. Every condition that is given must hold.
 type Rule struct {
-	Match     string         // glob over the tool's name; "" matches every name
-	Toolset   string         // glob over the toolset; "" matches every toolset, also none
-	ReadOnly  *bool          // whether a trusted server calls the tool read-only
-	Arguments *regexp.Regexp // somewhere in the exact argument text
+	Match    string // glob over the tool's name; "" matches every name
+	Toolset  string // glob over the toolset; "" matches every toolset, also none
+	ReadOnly *bool  // whether a trusted server calls the tool read-only
+	// Arguments is looked for in the exact argument text and in the same text
+	// without escapes: to ask or deny it must stand in one, to allow in both.
+	Arguments *regexp.Regexp
 	Action    Action
 }
 
@@ -99,7 +103,28 @@ func (r Rule) matches(q Request) bool {
 	return (r.Match == "" || subjects.MatchGlob(r.Match, q.Tool)) &&
 		(r.Toolset == "" || subjects.MatchGlob(r.Toolset, q.Toolset)) &&
 		(r.ReadOnly == nil || *r.ReadOnly == q.ReadOnly) &&
-		(r.Arguments == nil || q.Arguments == nil && r.Action != Allow || r.Arguments.Match(q.Arguments))
+		(r.Arguments == nil || r.matchesText(q.Arguments))
+}
+
+func (r Rule) matchesText(args []byte) bool {
+	lenient := r.Action == Allow
+	if args == nil { // not known yet: count against
+		return !lenient
+	}
+	if r.Arguments.Match(args) != lenient {
+		return !lenient
+	}
+	return r.Arguments.Match(Unescaped(args))
+}
+
+// Unescaped is the same JSON value, compact and with every character written as
+// itself where JSON allows that, so that no spelling of it slips past a pattern.
+func Unescaped(args []byte) []byte {
+	v := jsontext.Value(args).Clone()
+	if err := v.Format(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(false)); err != nil {
+		return args
+	}
+	return v
 }
 
 func (r Rule) name() string {

@@ -28,6 +28,8 @@ func TestTheStrictestOfRuleGrantAndDefaultWins(t *testing.T) {
 		{"the first match decides", Policy{Rules: rules}, Request{Tool: "mcp__files__read", Toolset: "mcp-files", ReadOnly: true, Arguments: []byte(`{"p":"/etc/x"}`)}, Decision{Allow, "rule 2 (toolset mcp-files)"}},
 		{"arguments narrow a rule", Policy{Rules: rules, Dev: true}, Request{Tool: "mcp__files__write", Toolset: "mcp-files", Arguments: []byte(`{"p":"/etc/x"}`)}, Decision{Deny, "rule 3 (toolset mcp-files)"}},
 		{"other arguments fall through", Policy{Rules: rules, Dev: true}, Request{Tool: "mcp__files__write", Toolset: "mcp-files", Arguments: []byte(`{"p":"/tmp/x"}`)}, Decision{Allow, "default"}},
+		{"an escaped spelling does not slip past", Policy{Rules: rules, Dev: true}, Request{Tool: "mcp__files__write", Toolset: "mcp-files", Arguments: []byte(`{"p": "\u002fetc/x"}`)}, Decision{Deny, "rule 3 (toolset mcp-files)"}},
+		{"to allow, both spellings must match", Policy{Rules: []Rule{{Arguments: regexp.MustCompile(`^[^/]*$`), Action: Allow}}}, Request{Tool: "x", Arguments: []byte(`{"p":"\u002fetc"}`)}, Decision{Ask, "default"}},
 		{"unknown arguments count against", Policy{Rules: rules, Dev: true}, Request{Tool: "mcp__files__write", Toolset: "mcp-files"}, Decision{Deny, "rule 3 (toolset mcp-files)"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
+	"toolbridge/approval"
 	"toolbridge/subjects"
 )
 
@@ -108,7 +107,7 @@ func (g *Guardrails) matched(tool string, args []byte) *subjects.SlotError {
 		}
 		if !p.Pattern.Match(args) {
 			if plain == nil {
-				plain = unescaped(args)
+				plain = approval.Unescaped(args)
 			}
 			if !p.Pattern.Match(plain) {
 				continue
@@ -118,16 +117,6 @@ func (g *Guardrails) matched(tool string, args []byte) *subjects.SlotError {
 			Message: tool + " was not run: a guardrail refuses arguments that match " + oneLine(p.Pattern.String()) + ". Change the arguments, or do without it"}
 	}
 	return nil
-}
-
-// unescaped is the same JSON value, compact and with every character written as
-// itself where JSON allows that.
-func unescaped(args []byte) []byte {
-	v := jsontext.Value(args).Clone()
-	if err := v.Format(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(false)); err != nil {
-		return args
-	}
-	return v
 }
 
 // tooOften is the answer of the rate limit.
