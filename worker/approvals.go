@@ -122,19 +122,20 @@ func (a *approvals) start(ctx context.Context, calls *call.Engine, decisions jet
 	if err != nil {
 		return fmt.Errorf("consuming decisions: %w", err)
 	}
+	base := context.WithoutCancel(ctx) // what was begun is ended, and bounded by itself
 	for range decisionPullers {
 		it, err := consumer.Messages(jetstream.PullMaxMessages(1), jetstream.PullExpiry(decisionWait), jetstream.PullHeartbeat(decisionWait/3))
 		if err != nil {
 			a.stop()
 			return fmt.Errorf("consuming decisions: %w", err)
 		}
-		a.owned.Go(func() { a.consume(it) })
+		a.owned.Go(func() { a.consume(base, it) })
 		a.owned.Go(func() {
 			<-a.stopping
 			it.Drain() // what is on its way is applied
 		})
 	}
-	a.owned.Go(a.expire)
+	a.owned.Go(func() { a.expire(base) })
 	return nil
 }
 
@@ -160,12 +161,12 @@ const (
 	applyWithin = 20 * time.Second
 )
 
-func (a *approvals) consume(it jetstream.MessagesContext) {
+func (a *approvals) consume(ctx context.Context, it jetstream.MessagesContext) {
 	for {
 		msg, err := it.Next()
 		switch {
 		case err == nil:
-			a.take(msg)
+			a.take(ctx, msg)
 			continue
 		case errors.Is(err, jetstream.ErrMsgIteratorClosed):
 			return
@@ -181,8 +182,8 @@ func (a *approvals) consume(it jetstream.MessagesContext) {
 }
 
 // take applies one decision and acknowledges it then, not before.
-func (a *approvals) take(msg jetstream.Msg) {
-	ctx, cancel := context.WithTimeout(context.Background(), applyWithin)
+func (a *approvals) take(ctx context.Context, msg jetstream.Msg) {
+	ctx, cancel := context.WithTimeout(ctx, applyWithin)
 	defer cancel()
 	meta, err := msg.Metadata()
 	if err != nil {

@@ -27,7 +27,12 @@ type dues []due
 func (d dues) Len() int           { return len(d) }
 func (d dues) Less(i, j int) bool { return d[i].at.Before(d[j].at) }
 func (d dues) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
-func (d *dues) Push(x any)        { *d = append(*d, x.(due)) }
+func (d *dues) Push(x any) {
+	if x, ok := x.(due); ok {
+		*d = append(*d, x)
+	}
+}
+
 func (d *dues) Pop() any {
 	last := (*d)[len(*d)-1]
 	*d = (*d)[:len(*d)-1]
@@ -56,7 +61,8 @@ func (e *expiry) next(now time.Time) (d due, ok bool, wait time.Duration) {
 	if wait = e.due[0].at.Sub(now); wait > 0 {
 		return due{}, false, wait
 	}
-	return heap.Pop(&e.due).(due), true, 0
+	d, ok = heap.Pop(&e.due).(due)
+	return d, ok, 0
 }
 
 // expiring is how many approvals a worker ends at once.
@@ -70,7 +76,7 @@ const (
 )
 
 // expire ends what is due until the worker stops.
-func (a *approvals) expire() {
+func (a *approvals) expire(ctx context.Context) {
 	slots := make(chan struct{}, expiring)
 	tidy := time.NewTicker(tidyEvery)
 	defer tidy.Stop()
@@ -80,7 +86,7 @@ func (a *approvals) expire() {
 			slots <- struct{}{}
 			a.owned.Go(func() {
 				defer func() { <-slots }()
-				a.end(d)
+				a.end(ctx, d)
 			})
 			continue
 		}
@@ -89,7 +95,7 @@ func (a *approvals) expire() {
 		case <-timer.C:
 		case <-a.expiry.wake:
 		case <-tidy.C:
-			a.tidy()
+			a.tidy(ctx)
 		case <-a.stopping:
 			timer.Stop()
 			return
@@ -98,16 +104,16 @@ func (a *approvals) expire() {
 	}
 }
 
-func (a *approvals) end(d due) {
-	ctx, cancel := context.WithTimeout(context.Background(), applyWithin)
+func (a *approvals) end(ctx context.Context, d due) {
+	ctx, cancel := context.WithTimeout(ctx, applyWithin)
 	defer cancel()
 	if err := a.desk.Expire(ctx, d.tenant, d.id); err != nil {
 		a.log.Warn("an expired approval could not be settled; the sweeper tries again", "approval", d.id, "error", err)
 	}
 }
 
-func (a *approvals) tidy() {
-	ctx, cancel := context.WithTimeout(context.Background(), applyWithin)
+func (a *approvals) tidy(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, applyWithin)
 	defer cancel()
 	if err := a.desk.Tidy(ctx, time.Now(), tidyGrace); err != nil {
 		a.log.Warn("tidying approvals", "error", err)

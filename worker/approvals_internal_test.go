@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"slices"
 	"testing"
@@ -39,14 +38,16 @@ func desk(t *testing.T) (*approval.Desk, *approvalStore) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := newApprovals(nc, subjects.Space{}, st, calls, false, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	a := newApprovals(nc, subjects.Space{}, st, calls, false, slog.New(slog.DiscardHandler))
 	return approval.NewDesk(a.store, nothingWaits{}), a.store
 }
 
 func question(id string, expires time.Time) subjects.Approval {
-	return subjects.Approval{ID: id, Session: "s1", CallID: "c1", Tool: "mcp__fs__write", Arguments: []byte(`{}`), ArgumentsJSON: "{}",
+	return subjects.Approval{
+		ID: id, Session: "s1", CallID: "c1", Tool: "mcp__fs__write", Arguments: []byte(`{}`), ArgumentsJSON: "{}",
 		DefinitionSHA256: "d", Executor: "session", User: "ann", Choices: subjects.Choices(),
-		RequestedAt: "2026-01-01T00:00:00Z", ExpiresAt: expires.UTC().Format(time.RFC3339Nano)}
+		RequestedAt: "2026-01-01T00:00:00Z", ExpiresAt: expires.UTC().Format(time.RFC3339Nano),
+	}
 }
 
 func TestAForgottenChoiceIsNotBroughtBackByTheDecisionThatMadeIt(t *testing.T) {
@@ -54,8 +55,10 @@ func TestAForgottenChoiceIsNotBroughtBackByTheDecisionThatMadeIt(t *testing.T) {
 	ctx := t.Context()
 	settle := func(id string, choice subjects.Choice) approval.Settled {
 		t.Helper()
-		s, err := store.Settle(ctx, approval.Settled{Tenant: "t", Approval: question(id, time.Now().Add(time.Hour)),
-			Decision: subjects.Decision{ID: id, State: subjects.ApprovalApproved, Choice: choice, By: "ann", At: "2026-01-01T00:00:00Z"}})
+		s, err := store.Settle(ctx, approval.Settled{
+			Tenant: "t", Approval: question(id, time.Now().Add(time.Hour)),
+			Decision: subjects.Decision{ID: id, State: subjects.ApprovalApproved, Choice: choice, By: "ann", At: "2026-01-01T00:00:00Z"},
+		})
 		if err == nil {
 			err = d.Conclude(ctx, s)
 		}
@@ -136,8 +139,10 @@ func TestWhatWasLeftBehindIsTidiedAway(t *testing.T) {
 		}
 	}
 	for _, c := range []subjects.Choice{subjects.ChoiceSession, subjects.ChoiceAlways} {
-		if err := d.Conclude(ctx, approval.Settled{Tenant: "t", Approval: question("x", now), Seq: 1,
-			Decision: subjects.Decision{ID: "x", State: subjects.ApprovalApproved, Choice: c, By: "ann"}}); err != nil {
+		if err := d.Conclude(ctx, approval.Settled{
+			Tenant: "t", Approval: question("x", now), Seq: 1,
+			Decision: subjects.Decision{ID: "x", State: subjects.ApprovalApproved, Choice: c, By: "ann"},
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -183,8 +188,10 @@ func TestWhatWasLeftBehindIsTidiedAway(t *testing.T) {
 	if got := kept(); !slices.Equal(got, []subjects.Choice{subjects.ChoiceAlways}) {
 		t.Errorf("a month later %v are remembered", got)
 	}
-	if err := d.Conclude(ctx, approval.Settled{Tenant: "t", Approval: question("y", now), Seq: 2,
-		Decision: subjects.Decision{ID: "y", State: subjects.ApprovalApproved, Choice: subjects.ChoiceSession, By: "ann"}}); err != nil {
+	if err := d.Conclude(ctx, approval.Settled{
+		Tenant: "t", Approval: question("y", now), Seq: 2,
+		Decision: subjects.Decision{ID: "y", State: subjects.ApprovalApproved, Choice: subjects.ChoiceSession, By: "ann"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if got := kept(); len(got) != 2 {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -104,7 +103,7 @@ func fleetOn(t testing.TB, s *server.Server, options ...nats.Option) *fleet {
 func (f *fleet) start(cfg worker.Config) *worker.Worker {
 	f.t.Helper()
 	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	w, err := worker.New(cfg, bus.Connect(f.t, f.server, f.options...))
 	if err != nil {

@@ -169,8 +169,10 @@ func (e *Entry) executor() string {
 }
 
 func noApprover(entry *Entry) *subjects.SlotError {
-	return &subjects.SlotError{Code: subjects.CodeApprovalDenied, Reason: reasonNoApprover,
-		Message: "no approver available: " + entry.Name + " needs a person's approval (" + entry.Ask + ") and nobody is there to give it; it was not run. Do not repeat it"}
+	return &subjects.SlotError{
+		Code: subjects.CodeApprovalDenied, Reason: reasonNoApprover,
+		Message: "no approver available: " + entry.Name + " needs a person's approval (" + entry.Ask + ") and nobody is there to give it; it was not run. Do not repeat it",
+	}
 }
 
 // reasonRule is the reason of what a rule or a grant denies.
@@ -328,8 +330,10 @@ func refusal(entry *Entry, a subjects.Approval, d subjects.Decision) *subjects.S
 	case d.State == subjects.ApprovalApproved && sha256Hex(entry.Arguments) == a.ArgumentsSHA256:
 		return nil
 	case d.State == subjects.ApprovalApproved:
-		return &subjects.SlotError{Code: subjects.CodeApprovalDenied, Reason: "arguments_changed",
-			Message: entry.Name + " was approved with other arguments than it would be sent with; it was not run"}
+		return &subjects.SlotError{
+			Code: subjects.CodeApprovalDenied, Reason: "arguments_changed",
+			Message: entry.Name + " was approved with other arguments than it would be sent with; it was not run",
+		}
 	case d.State == subjects.ApprovalExpired:
 		return timedOut(entry)
 	case d.State == subjects.ApprovalWithdrawn:
