@@ -35,23 +35,30 @@ const (
 // PutIfAbsent stores data under its hash unless it is there, and returns the
 // hash.
 func (b *Blobs) PutIfAbsent(ctx context.Context, data []byte) (string, error) {
+	name := Hash(data)
+	_, err := b.PutNamed(ctx, name, data)
+	return name, err
+}
+
+// PutNamed stores data under the caller's name unless an object of that name is
+// there, and says whether it was stored. Equal names must mean equal content.
+func (b *Blobs) PutNamed(ctx context.Context, name string, data []byte) (stored bool, err error) {
 	if int64(len(data)) > b.max {
-		return "", fmt.Errorf("storing %d bytes (at most %d): %w", len(data), b.max, ErrTooLarge)
+		return false, fmt.Errorf("storing %d bytes (at most %d): %w", len(data), b.max, ErrTooLarge)
 	}
-	sum := sha256.Sum256(data)
-	name := hex.EncodeToString(sum[:])
-	err := retry(ctx, func() error {
+	err = retry(ctx, func() error {
 		_, err := b.objects.GetInfo(ctx, name)
 		if err == nil || !errors.Is(err, jetstream.ErrObjectNotFound) {
 			return err
 		}
 		_, err = b.objects.PutBytes(ctx, name, data)
+		stored = err == nil
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("storing object %s: %w", name, err)
+		return false, fmt.Errorf("storing object %s: %w", name, err)
 	}
-	return name, nil
+	return stored, nil
 }
 
 // Has reports whether an object of that name is stored.

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"toolbridge/catalog"
 	"toolbridge/subjects"
@@ -18,6 +20,7 @@ type assembled struct {
 	encoded []byte // content, as it is stored
 	reply   []byte
 	loaded  *loaded
+	stored  time.Time // when this worker put the content into the store; zero when it did not
 }
 
 func (a *assembled) weight() int64 { return int64(len(a.encoded)+len(a.reply)) + a.loaded.weight() }
@@ -30,11 +33,11 @@ func (w *Worker) assemble(ctx context.Context, q *request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := w.assembly(ctx, q.Tenant, q.body, nil, &s)
+	a, err := w.assembly(ctx, q.Tenant, q.body, nil, &s, w.catalogs.put)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.catalogs.store(ctx, q.Tenant, q.Session, a.hex, a.encoded); err != nil {
+	if err := w.catalogs.store(ctx, q.Tenant, q.Session, a); err != nil {
 		return nil, err
 	}
 	return a.reply, nil
@@ -42,8 +45,9 @@ func (w *Worker) assemble(ctx context.Context, q *request) ([]byte, error) {
 
 // assembly makes, or finds, the catalog of a request in one session's scope. The
 // same bytes in the same scope with the same registry are answered from memory.
-// parsed may be nil; then the body is read when it must be.
-func (w *Worker) assembly(ctx context.Context, tenant string, body []byte, parsed *subjects.AssembleRequest, s *scope) (*assembled, error) {
+// parsed may be nil; then the body is read when it must be. put, which may be nil,
+// keeps new content while the rest of the work goes on.
+func (w *Worker) assembly(ctx context.Context, tenant string, body []byte, parsed *subjects.AssembleRequest, s *scope, put putContent) (*assembled, error) {
 	h := sha256.New()
 	var fixed [8]byte
 	binary.LittleEndian.PutUint64(fixed[:], w.registry.stamp())
@@ -65,7 +69,7 @@ func (w *Worker) assembly(ctx context.Context, tenant string, body []byte, parse
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		a, err := w.build(ctx, tenant, parsed, s)
+		a, err := w.build(ctx, tenant, parsed, s, put)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +84,7 @@ func (w *Worker) assembly(ctx context.Context, tenant string, body []byte, parse
 }
 
 // build makes the catalog of a request from scratch.
-func (w *Worker) build(ctx context.Context, tenant string, r *subjects.AssembleRequest, s *scope) (*assembled, error) {
+func (w *Worker) build(ctx context.Context, tenant string, r *subjects.AssembleRequest, s *scope, put putContent) (*assembled, error) {
 	if err := checkAssemble(r); err != nil {
 		return nil, err
 	}
@@ -123,17 +127,35 @@ func (w *Worker) build(ctx context.Context, tenant string, r *subjects.AssembleR
 		Version: contentVersion, Tenant: tenant, Config: settings, ContextLength: in.ContextLength,
 		Dialect: in.Dialect, Surface: r.Surface, Unavailable: in.Unavailable, Runs: g.runs,
 	}}
-	return finish(c, g.warnings, revision)
+	return finish(ctx, c, g.warnings, revision, put)
 }
 
-// finish assembles what a model sees, encodes the content and names it.
-func finish(c *content, warnings []subjects.Warning, revision uint64) (*assembled, error) {
+// putContent is catalogs.put.
+type putContent func(ctx context.Context, hex string, encoded []byte) (absent bool, err error)
+
+// finish encodes the content and names it, has it kept, and meanwhile assembles
+// what a model sees.
+func finish(ctx context.Context, c *content, warnings []subjects.Warning, revision uint64, put putContent) (*assembled, error) {
 	encoded, err := c.encode()
 	if err != nil {
 		return nil, err
 	}
-	asm := catalog.Assemble(c.Input)
 	a := &assembled{hex: hash(encoded), encoded: encoded}
+	var kept sync.WaitGroup
+	var putErr error
+	if put != nil {
+		kept.Go(func() {
+			var absent bool
+			if absent, putErr = put(ctx, a.hex, encoded); absent {
+				a.stored = time.Now()
+			}
+		})
+	}
+	asm := catalog.Assemble(c.Input)
+	kept.Wait()
+	if putErr != nil {
+		return nil, storing(putErr)
+	}
 	a.loaded = newLoaded(a.hex, c, int64(len(encoded)))
 	tools := make([]json.RawMessage, len(asm.Tools))
 	for i, t := range asm.Tools {

@@ -82,7 +82,7 @@ func (w *Worker) catalogOf(ctx context.Context, q *request, r *subjects.BridgeRe
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the inline catalog: %w", err)
 	}
-	a, err := w.assembly(ctx, q.Tenant, body, &r.AssembleRequest, &s)
+	a, err := w.assembly(ctx, q.Tenant, body, &r.AssembleRequest, &s, nil)
 	if err != nil {
 		return nil, nil, err
 	}

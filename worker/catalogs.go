@@ -94,22 +94,65 @@ const (
 	prefix   = "sha256:"
 )
 
-// store keeps content and binds it to the session. The binding comes first: what
-// is bound is not swept.
-func (c *catalogs) store(ctx context.Context, tenant, session, hex string, encoded []byte) error {
-	key := subjects.BindingKey(tenant, session, hex)
+// store binds content to the session and keeps it. The binding comes before the
+// look whether it is kept: what is bound is not swept, and what was put within the
+// hour is not either.
+func (c *catalogs) store(ctx context.Context, tenant, session string, a *assembled) error {
+	key := subjects.BindingKey(tenant, session, a.hex)
 	if c.fresh(key) {
 		return nil
 	}
-	if err := c.bind(ctx, key, hex); err != nil {
+	if err := c.bind(ctx, key, a.hex); err != nil {
 		return err
 	}
-	if _, err := c.state.Catalogs.PutIfAbsent(ctx, encoded); err != nil {
+	if time.Since(a.stored) < refreshAfter {
+		return nil
+	}
+	if _, err := c.put(ctx, a.hex, a.encoded); err != nil {
 		c.forget(key)
 		return storing(err)
 	}
 	return nil
 }
+
+// put keeps content under its hash, packed where that is worth it, and says
+// whether it was absent. What was put now is not swept for a day; what was there
+// may be, until a session is bound to it.
+func (c *catalogs) put(ctx context.Context, hex string, encoded []byte) (absent bool, err error) {
+	packed := encoded
+	if len(encoded) >= minPackedContent {
+		if small, err := pack(subjects.EncodingZstd, encoded); err == nil && len(small) < len(encoded) {
+			packed = small
+		}
+	}
+	return c.state.Catalogs.PutNamed(ctx, hex, packed)
+}
+
+// minPackedContent is the size from which content is kept packed.
+const minPackedContent = 16 << 10
+
+// zstdMagic begins every zstd frame; content itself begins with "{".
+const zstdMagic = "\x28\xb5\x2f\xfd"
+
+// get returns content by its hash.
+func (c *catalogs) get(ctx context.Context, hex string) ([]byte, error) {
+	data, err := c.state.Catalogs.Get(ctx, hex)
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(string(data[:min(4, len(data))]), zstdMagic) {
+		if data, err = unzstd(data, maxContent); err != nil {
+			return nil, fmt.Errorf("%w: object %s can not be unpacked: %w", errContent, hex, err)
+		}
+	}
+	if hash(data) != hex {
+		return nil, fmt.Errorf("%w: object %s has other bytes than its name says", errContent, hex)
+	}
+	return data, nil
+}
+
+// maxContent bounds content when it is unpacked.
+const maxContent = 256 << 20
 
 func (c *catalogs) bind(ctx context.Context, key, hex string) error {
 	value, err := subjects.Encode(subjects.Binding{Catalog: prefix + hex, At: time.Now().UTC().Format(time.RFC3339)})
@@ -174,12 +217,9 @@ func (c *catalogs) open(ctx context.Context, tenant, session, ref string, maxToo
 		}
 	}
 	l, err := c.memory.get(ctx, hex, func(ctx context.Context) (*loaded, error) {
-		data, err := c.state.Catalogs.Get(ctx, hex)
+		data, err := c.get(ctx, hex)
 		if err != nil {
 			return nil, err
-		}
-		if hash(data) != hex {
-			return nil, fmt.Errorf("%w: object %s has other bytes than its name says", errContent, hex)
 		}
 		content, err := decodeContent(data, maxTools)
 		if err != nil {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -170,7 +171,7 @@ func TestOnlyUnboundContentIsSwept(t *testing.T) {
 	}
 	c := newCatalogs(st, 1<<20, slog.New(slog.DiscardHandler))
 	bound, unbound := []byte("bound content"), []byte("unbound content")
-	if err := c.store(ctx, "t", "s1", hash(bound), bound); err != nil {
+	if err := c.store(ctx, "t", "s1", &assembled{hex: hash(bound), encoded: bound}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := st.Catalogs.PutIfAbsent(ctx, unbound); err != nil {
@@ -201,7 +202,7 @@ func TestASweptCatalogIsStoredAgainForTheNextSession(t *testing.T) {
 	c := newCatalogs(st, 1<<20, slog.New(slog.DiscardHandler))
 	data := []byte("content")
 	for i := range 2 {
-		if err := c.store(ctx, "t", fmt.Sprintf("s%d", i), hash(data), data); err != nil {
+		if err := c.store(ctx, "t", fmt.Sprintf("s%d", i), &assembled{hex: hash(data), encoded: data}); err != nil {
 			t.Fatal(err)
 		}
 		if has, err := st.Catalogs.Has(ctx, hash(data)); !has || err != nil {
@@ -228,5 +229,34 @@ func TestTheStrictestApprovalOfTheChainCounts(t *testing.T) {
 		if got := s.approval(); got != c.want {
 			t.Errorf("%v gives %q, want %q", c.words, got, c.want)
 		}
+	}
+}
+
+func TestLargeContentIsKeptPackedAndComesBackWhole(t *testing.T) {
+	nc := bus.Connect(t, bus.Server(t))
+	ctx := t.Context()
+	st, err := state.Open(ctx, nc, subjects.Space{}, state.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCatalogs(st, 1<<20, slog.New(slog.DiscardHandler))
+	data := bytes.Repeat([]byte("{a definition like many others} "), 10_000)
+	for _, want := range []bool{true, false} {
+		if absent, err := c.put(ctx, hash(data), data); absent != want || err != nil {
+			t.Errorf("put = %v, %v; want %v", absent, err, want)
+		}
+	}
+	list, err := st.Catalogs.List(ctx)
+	if err != nil || len(list) != 1 || list[0].Size > uint64(len(data)/10) {
+		t.Errorf("kept as %+v, %v", list, err)
+	}
+	if got, err := c.get(ctx, hash(data)); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("get = %d bytes, %v", len(got), err)
+	}
+	if _, err := st.Catalogs.PutNamed(ctx, hash([]byte("x")), []byte("other bytes than the name says")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.get(ctx, hash([]byte("x"))); !errors.Is(err, errContent) {
+		t.Errorf("get of content under a wrong name = %v", err)
 	}
 }

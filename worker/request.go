@@ -67,7 +67,7 @@ func (w *Worker) unpack(encoding string, data []byte) ([]byte, error) {
 			err = errTooLarge
 		}
 	case subjects.EncodingZstd:
-		body, err = w.unzstd(data, limit)
+		body, err = unzstd(data, limit)
 	case subjects.EncodingGzip:
 		body, err = gunzip(data, limit)
 	default:
@@ -84,7 +84,7 @@ func (w *Worker) unpack(encoding string, data []byte) ([]byte, error) {
 }
 
 // unzstd decodes as a stream, so that a frame's promised size allocates nothing.
-func (w *Worker) unzstd(data []byte, limit int64) ([]byte, error) {
+func unzstd(data []byte, limit int64) ([]byte, error) {
 	d, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		return nil, err

@@ -54,7 +54,7 @@ func (c *catalogs) sweepOnce(ctx context.Context, now time.Time) (removed int, e
 		// A session may have bound it between the two looks: then it comes back.
 		again, err := c.boundHashes(ctx)
 		if err != nil || again[o.Name] {
-			if _, putErr := c.state.Catalogs.PutIfAbsent(ctx, data); putErr != nil {
+			if _, putErr := c.state.Catalogs.PutNamed(ctx, o.Name, data); putErr != nil {
 				return removed, putErr
 			}
 			removed--
