@@ -35,8 +35,32 @@ func noResponders(m *nats.Msg) bool {
 	return len(m.Data) == 0 && m.Header.Get("Status") == "503"
 }
 
-// request sends a body and returns the reply's body.
+// request sends a body and returns the reply's JSON, or the error that it
+// carries.
 func (c *Client) request(ctx context.Context, subject string, body []byte, limit time.Duration) ([]byte, error) {
+	m, err := c.exchange(ctx, subject, body, limit)
+	if err != nil {
+		return nil, err
+	}
+	return c.read(subject, m)
+}
+
+// requestBytes is request for a reply that is no JSON: only its headers say
+// that it is an error.
+func (c *Client) requestBytes(ctx context.Context, subject string, body []byte, limit time.Duration) ([]byte, error) {
+	m, err := c.exchange(ctx, subject, body, limit)
+	if err != nil {
+		return nil, err
+	}
+	if noResponders(m) || m.Header.Get(subjects.HeaderErrorCode) != "" {
+		_, err := c.read(subject, m)
+		return nil, err
+	}
+	return c.unpacked(subject, m)
+}
+
+// exchange sends a body and returns the reply as it came.
+func (c *Client) exchange(ctx context.Context, subject string, body []byte, limit time.Duration) (*nats.Msg, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
@@ -82,7 +106,7 @@ func (c *Client) request(ctx context.Context, subject string, body []byte, limit
 	for {
 		select {
 		case got := <-reply:
-			return c.read(subject, got)
+			return got, nil
 		case <-c.done:
 			return nil, ErrClosed
 		case <-ctx.Done():
@@ -130,9 +154,9 @@ func (c *Client) read(subject string, m *nats.Msg) ([]byte, error) {
 	if noResponders(m) {
 		return nil, fmt.Errorf("no worker answers on %s: %w", subject, nats.ErrNoResponders)
 	}
-	body, err := unpack(m.Header.Get(subjects.HeaderContentEncoding), m.Data, c.cfg.MaxReply)
+	body, err := c.unpacked(subject, m)
 	if err != nil {
-		return nil, fmt.Errorf("reply on %s: %w", subject, err)
+		return nil, err
 	}
 	code := m.Header.Get(subjects.HeaderErrorCode)
 	if code == "" && !looksLikeError(body) {
@@ -147,6 +171,14 @@ func (c *Client) read(subject string, m *nats.Msg) ([]byte, error) {
 	}
 	// micro's own errors have headers and no body.
 	return nil, fmt.Errorf("request to %s: %w", subject, subjects.NewError(codeOf(code), m.Header.Get(subjects.HeaderError)))
+}
+
+func (c *Client) unpacked(subject string, m *nats.Msg) ([]byte, error) {
+	body, err := unpack(m.Header.Get(subjects.HeaderContentEncoding), m.Data, c.cfg.MaxReply)
+	if err != nil {
+		return nil, fmt.Errorf("reply on %s: %w", subject, err)
+	}
+	return body, nil
 }
 
 func looksLikeError(body []byte) bool {

@@ -155,13 +155,11 @@ func (s *Session) Describe(ctx context.Context, from Source, names ...string) (*
 // Call calls one deferred tool and waits for its result. A tool's failure is no
 // error: the reply says IsError.
 func (s *Session) Call(ctx context.Context, from Source, tool string, arguments json.RawMessage) (*subjects.BridgeReply, error) {
-	if len(arguments) == 0 {
-		arguments = json.RawMessage("{}")
+	calls, err := oneCall(tool, arguments)
+	if err != nil {
+		return nil, err
 	}
-	if !json.Valid(arguments) {
-		return nil, fmt.Errorf("tool_call: the arguments of %s are not JSON", tool)
-	}
-	return s.bridge(ctx, from, subjects.ToolCall, CallArguments{Calls: []CallEntry{{Name: tool, Arguments: arguments}}})
+	return s.bridge(ctx, from, subjects.ToolCall, calls)
 }
 
 // Preflight says for each name whether it could be called now.
