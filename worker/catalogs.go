@@ -68,17 +68,18 @@ func (l *loaded) within(s *scope) *loaded {
 // catalogs keeps catalog content in the object store under its hash, with a
 // binding per session, and what is used in memory.
 type catalogs struct {
-	state  *state.State
-	log    *slog.Logger
-	memory *onceCache[*loaded]
+	state   *state.State
+	log     *slog.Logger
+	memory  *onceCache[*loaded]
+	packing *packing
 
 	mu    sync.Mutex
 	bound map[string]time.Time // binding key → when this worker last refreshed it
 }
 
-func newCatalogs(st *state.State, bytes int64, log *slog.Logger) *catalogs {
+func newCatalogs(st *state.State, bytes int64, p *packing, log *slog.Logger) *catalogs {
 	return &catalogs{
-		state: st, log: log,
+		state: st, log: log, packing: p,
 		memory: newOnceCache(bytes, (*loaded).weight),
 		bound:  map[string]time.Time{},
 	}
@@ -121,7 +122,7 @@ func (c *catalogs) store(ctx context.Context, tenant, session string, a *assembl
 func (c *catalogs) put(ctx context.Context, hex string, encoded []byte) (absent bool, err error) {
 	packed := encoded
 	if len(encoded) >= minPackedContent {
-		if small, err := pack(subjects.EncodingZstd, encoded); err == nil && len(small) < len(encoded) {
+		if small, err := c.packing.pack(subjects.EncodingZstd, encoded); err == nil && len(small) < len(encoded) {
 			packed = small
 		}
 	}
@@ -141,7 +142,7 @@ func (c *catalogs) get(ctx context.Context, hex string) ([]byte, error) {
 		return nil, err
 	}
 	if strings.HasPrefix(string(data[:min(4, len(data))]), zstdMagic) {
-		if data, err = unzstd(data, maxContent); err != nil {
+		if data, err = c.packing.unzstd(data, maxContent); err != nil {
 			return nil, fmt.Errorf("%w: object %s can not be unpacked: %w", errContent, hex, err)
 		}
 	}

@@ -169,7 +169,7 @@ func TestOnlyUnboundContentIsSwept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newCatalogs(st, 1<<20, slog.New(slog.DiscardHandler))
+	c := newCatalogs(st, 1<<20, testPacking(t), slog.New(slog.DiscardHandler))
 	bound, unbound := []byte("bound content"), []byte("unbound content")
 	if err := c.store(ctx, "t", "s1", &assembled{hex: hash(bound), encoded: bound}); err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func TestASweptCatalogIsStoredAgainForTheNextSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newCatalogs(st, 1<<20, slog.New(slog.DiscardHandler))
+	c := newCatalogs(st, 1<<20, testPacking(t), slog.New(slog.DiscardHandler))
 	data := []byte("content")
 	for i := range 2 {
 		if err := c.store(ctx, "t", fmt.Sprintf("s%d", i), &assembled{hex: hash(data), encoded: data}); err != nil {
@@ -239,7 +239,7 @@ func TestLargeContentIsKeptPackedAndComesBackWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newCatalogs(st, 1<<20, slog.New(slog.DiscardHandler))
+	c := newCatalogs(st, 1<<20, testPacking(t), slog.New(slog.DiscardHandler))
 	data := bytes.Repeat([]byte("{a definition like many others} "), 10_000)
 	for _, want := range []bool{true, false} {
 		if absent, err := c.put(ctx, hash(data), data); absent != want || err != nil {
@@ -259,4 +259,13 @@ func TestLargeContentIsKeptPackedAndComesBackWhole(t *testing.T) {
 	if _, err := c.get(ctx, hash([]byte("x"))); !errors.Is(err, errContent) {
 		t.Errorf("get of content under a wrong name = %v", err)
 	}
+}
+
+func testPacking(t *testing.T) *packing {
+	t.Helper()
+	p, err := newPacking()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }

@@ -1,13 +1,10 @@
 package worker
 
 import (
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"strconv"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/nats-io/nats.go"
 
 	"toolbridge/subjects"
@@ -28,7 +25,7 @@ func (w *Worker) reply(q *request, body []byte, err error) {
 		w.errors.Add(1)
 		body = errorBody(msg.Header, err)
 	} else if q.accept != "" && len(body) >= minPacked {
-		packed, packErr := pack(q.accept, body)
+		packed, packErr := w.packing.pack(q.accept, body)
 		if packErr == nil && len(packed) < len(body) {
 			body = packed
 			msg.Header[subjects.HeaderContentEncoding] = []string{q.accept}
@@ -89,27 +86,4 @@ func headerText(s string) string {
 		}
 	}
 	return string(out)
-}
-
-func pack(encoding string, body []byte) ([]byte, error) {
-	var buf bytes.Buffer
-	switch encoding {
-	case subjects.EncodingZstd:
-		z, err := zstd.NewWriter(&buf, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
-		if err != nil {
-			return nil, err
-		}
-		if _, err := z.Write(body); err != nil {
-			return nil, err
-		}
-		err = z.Close()
-		return buf.Bytes(), err
-	default:
-		z := gzip.NewWriter(&buf)
-		if _, err := z.Write(body); err != nil {
-			return nil, err
-		}
-		err := z.Close()
-		return buf.Bytes(), err
-	}
 }

@@ -1,16 +1,12 @@
 package worker
 
 import (
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/nats-io/nats.go/micro"
 
 	"toolbridge/subjects"
@@ -54,8 +50,6 @@ func (w *Worker) readRequest(addr subjects.Address, r micro.Request) (*request, 
 	return q, err
 }
 
-var errTooLarge = errors.New("too large")
-
 func (w *Worker) unpack(encoding string, data []byte) ([]byte, error) {
 	limit := w.cfg.MaxRequest
 	var body []byte
@@ -67,7 +61,7 @@ func (w *Worker) unpack(encoding string, data []byte) ([]byte, error) {
 			err = errTooLarge
 		}
 	case subjects.EncodingZstd:
-		body, err = unzstd(data, limit)
+		body, err = w.packing.unzstd(data, limit)
 	case subjects.EncodingGzip:
 		body, err = gunzip(data, limit)
 	default:
@@ -79,38 +73,6 @@ func (w *Worker) unpack(encoding string, data []byte) ([]byte, error) {
 		return nil, subjects.NewError(subjects.CodeTooLarge, fmt.Sprintf("the request has more than %d bytes unpacked", limit))
 	case err != nil:
 		return nil, subjects.NewError(subjects.CodeBadRequest, fmt.Sprintf("the request says %s %s but can not be unpacked: %v", subjects.HeaderContentEncoding, encoding, err))
-	}
-	return body, nil
-}
-
-// unzstd decodes as a stream, so that a frame's promised size allocates nothing.
-func unzstd(data []byte, limit int64) ([]byte, error) {
-	d, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	return readBounded(d, limit)
-}
-
-// maxWindow bounds what one zstd frame may make the decoder hold.
-const maxWindow = 16 << 20
-
-func gunzip(data []byte, limit int64) ([]byte, error) {
-	z, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, err
-	}
-	return readBounded(z, limit)
-}
-
-func readBounded(r io.Reader, limit int64) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(body)) > limit {
-		return nil, errTooLarge
 	}
 	return body, nil
 }

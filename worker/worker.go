@@ -33,6 +33,7 @@ type Worker struct {
 	grants   *grants
 	registry *registry
 	catalogs *catalogs
+	packing  *packing
 	// assemblies keeps outcomes by everything they depend on, so that equal
 	// requests are decoded once.
 	assemblies *onceCache[*assembled]
@@ -80,6 +81,10 @@ func New(cfg Config, nc *nats.Conn) (*Worker, error) {
 	} else {
 		w.settings = catalog.DefaultConfig()
 	}
+	var err error
+	if w.packing, err = newPacking(); err != nil {
+		return nil, err
+	}
 	w.base, w.cancel = context.WithCancel(context.Background())
 	return w, nil
 }
@@ -107,7 +112,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	w.grants = newGrants(st, w.cfg.Dev, w.log)
 	w.registry = newRegistry(st, w.cfg.MaxTools, w.log)
 	w.assemblies = newOnceCache(w.cfg.CacheBytes/4, (*assembled).weight)
-	w.catalogs = newCatalogs(st, w.cfg.CacheBytes, w.log)
+	w.catalogs = newCatalogs(st, w.cfg.CacheBytes, w.packing, w.log)
 	if w.bus, err = call.NewBus(w.nc, w.cfg.Space); err != nil {
 		return fmt.Errorf("starting the worker: %w", err)
 	}
