@@ -284,8 +284,18 @@ func (r *Record) waits(a subjects.Approval) bool {
 // when the entry did not wait any more, so that nothing was changed.
 func (e *Engine) Decide(ctx context.Context, tenant string, a subjects.Approval, d subjects.Decision) (trace [3]string, applied bool, err error) {
 	k := key{tenant, a.Session, a.CallID}
+	before, revision, err := e.journal.load(ctx, k)
+	if errors.Is(err, errNoRecord) {
+		return trace, false, nil
+	}
+	if err != nil {
+		return trace, false, err
+	}
+	if before.waits(a) { // told first, so that nothing which follows from it is told before
+		e.event(k, before.Trace, subjects.Event{Type: subjects.EventApprovalSettled, Index: ptr(a.Index), Tool: a.Tool, Decision: &d})
+	}
 	var failed *subjects.SlotError
-	record, _, err := e.journal.change(ctx, k, nil, 0, func(r *Record) bool {
+	record, _, err := e.journal.change(ctx, k, before, revision, func(r *Record) bool {
 		if applied = r.waits(a); !applied {
 			return false
 		}
@@ -303,11 +313,8 @@ func (e *Engine) Decide(ctx context.Context, tenant string, a subjects.Approval,
 	if err != nil {
 		return trace, false, err
 	}
-	if applied {
-		e.event(k, record.Trace, subjects.Event{Type: subjects.EventApprovalSettled, Index: ptr(a.Index), Tool: a.Tool, Decision: &d})
-		if failed != nil {
-			e.finished(k, record, a.Index, failed)
-		}
+	if applied && failed != nil {
+		e.finished(k, record, a.Index, failed)
 	}
 	if record.Final {
 		return record.Trace, applied, nil
