@@ -17,9 +17,8 @@ type bridgeFlags struct {
 	sessionFlags
 }
 
-// use sends one bridge tool and prints its reply: with --json as it came, else
-// by show. A reply with is_error is a failure.
-func (f *bridgeFlags) use(ctx context.Context, p *program, tool string, arguments any, usual time.Duration, show func(*output.Printer, json.RawMessage) error) error {
+// use sends one bridge tool and prints its reply by show.
+func (f *bridgeFlags) use(ctx context.Context, p *program, tool string, arguments any, show func(*output.Printer, json.RawMessage) error) error {
 	from, err := f.source(p)
 	if err != nil {
 		return err
@@ -33,12 +32,18 @@ func (f *bridgeFlags) use(ctx context.Context, p *program, tool string, argument
 		return f.fail(p, err)
 	}
 	defer stop()
-	ctx, cancel := f.within(ctx, usual)
+	ctx, cancel := f.within(ctx, patience)
 	defer cancel()
 	body, err := s.Request(ctx, subjects.VerbBridge, r)
 	if err != nil {
 		return f.fail(p, err)
 	}
+	return f.reply(p, body, show)
+}
+
+// reply prints a reply of the bridge: with --json as it came, else by show. One
+// with is_error is a failure.
+func (f sessionFlags) reply(p *program, body json.RawMessage, show func(*output.Printer, json.RawMessage) error) error {
 	var reply subjects.BridgeReply
 	if err := subjects.Decode(body, &reply); err != nil {
 		return f.fail(p, fmt.Errorf("the worker's reply can not be read: %w", err))
@@ -52,18 +57,15 @@ func (f *bridgeFlags) use(ctx context.Context, p *program, tool string, argument
 		}
 		return nil
 	}
-	return f.print(p, &reply, show)
-}
-
-func (f *bridgeFlags) print(p *program, reply *subjects.BridgeReply, show func(*output.Printer, json.RawMessage) error) error {
 	out := output.New(p.stdout, p.lookup)
 	var failure subjects.CallFailure
 	switch {
 	case reply.Blob != nil:
 		out.Block(reply.Preview)
-		fmt.Fprintf(p.stderr, "toolbridge: the result has %d bytes; above is its beginning. It is kept as blob %s.\n", reply.Blob.Size, reply.Blob.Name)
+		fmt.Fprintf(p.stderr, "toolbridge: the result has %d bytes; above is its beginning. The whole: toolbridge fetch --blob %s --output FILE%s\n",
+			reply.Blob.Size, output.Clean(reply.Blob.Name), f.flags())
 	case reply.IsError && subjects.Decode(reply.Result, &failure) == nil && failure.Error != nil:
-		f.printSlotError(p, failure.Error)
+		printSlotError(p, failure.Error)
 	case reply.IsError:
 		out.Block(output.Indented(reply.Result))
 	default:
@@ -80,7 +82,7 @@ func (f *bridgeFlags) print(p *program, reply *subjects.BridgeReply, show func(*
 	return nil
 }
 
-func (f *bridgeFlags) printSlotError(p *program, e *subjects.SlotError) {
+func printSlotError(p *program, e *subjects.SlotError) {
 	err := output.New(p.stderr, p.lookup)
 	err.Line(0, fmt.Sprintf("toolbridge: %s: %s", e.Code, e.Message))
 	if e.Hint != "" {
@@ -93,7 +95,10 @@ func (f *bridgeFlags) printSlotError(p *program, e *subjects.SlotError) {
 	if e.RetryAfterMS > 0 {
 		err.Line(2, "Try again after "+(time.Duration(e.RetryAfterMS)*time.Millisecond).String()+".")
 	}
-	if e.Code == subjects.CodeToolNotFound {
+	switch {
+	case e.Code == subjects.CodeToolNotFound:
 		err.Line(2, `Find tools with "toolbridge search".`)
+	case e.Code == subjects.CodeApprovalDenied && e.Reason == "no_approver":
+		err.Line(2, `Nobody was there to be asked: run "toolbridge approvals watch", then call again; or set approvals.wait in the configuration.`)
 	}
 }

@@ -22,7 +22,17 @@ type commands struct {
 	Search    searchCommand    `cmd:"" group:"client" help:"Search the deferred tools."`
 	Describe  describeCommand  `cmd:"" group:"client" help:"Show tools' descriptions and parameters."`
 	Call      callCommand      `cmd:"" group:"client" help:"Call a tool."`
+	Fetch     fetchCommand     `cmd:"" group:"client" help:"Get the result of a call, or a large result whole."`
+	Stop      stopCommand      `cmd:"" group:"client" help:"Stop a call, or all calls of the session."`
 	Preflight preflightCommand `cmd:"" group:"client" help:"Say whether tools could be called now."`
+	Events    eventsCommand    `cmd:"" group:"client" help:"Follow what happens in the session."`
+
+	Approvals struct {
+		List   approvalsListCommand   `cmd:"" help:"Show what waits for a decision, and which choices are remembered."`
+		Decide approvalsDecideCommand `cmd:"" help:"Decide on one call."`
+		Forget approvalsForgetCommand `cmd:"" help:"Withdraw a remembered choice, so that people are asked again."`
+		Watch  approvalsWatchCommand  `cmd:"" help:"Be asked for every decision as it comes up."`
+	} `cmd:"" group:"decide" help:"Calls that need a person's word."`
 
 	Config struct {
 		Check configCheckCommand `cmd:"" help:"Check a configuration file without starting anything."`
@@ -43,6 +53,7 @@ func newParser(p *program) (*kong.Kong, error) {
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "run", Title: "Run:"},
 			{Key: "client", Title: "Ask (as a session):"},
+			{Key: "decide", Title: "Decide (as an approver):"},
 			{Key: "other", Title: "Other:"},
 		}),
 		kong.Vars{

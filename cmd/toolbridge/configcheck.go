@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"toolbridge/cmd/toolbridge/internal/config"
 )
@@ -12,7 +13,7 @@ type configCheckCommand struct {
 }
 
 func (c *configCheckCommand) Run(p *program) error {
-	_, warnings, err := config.Load(c.File)
+	cfg, warnings, err := config.Load(c.File)
 	var faults *config.Error
 	if err != nil && !errors.As(err, &faults) {
 		return err
@@ -26,6 +27,9 @@ func (c *configCheckCommand) Run(p *program) error {
 		}
 		fmt.Fprintf(p.stderr, "toolbridge: %s can not be used: %s\n", c.File, count(len(faults.Problems), "error"))
 		return errReported
+	}
+	if inert := cfg.Inert(); len(inert) > 0 {
+		fmt.Fprintf(p.stdout, "%s: note: %s: %s\n", c.File, noEffect, strings.Join(inert, ", "))
 	}
 	if len(warnings) > 0 {
 		fmt.Fprintf(p.stdout, "%s: usable, with %s\n", c.File, count(len(warnings), "warning"))

@@ -15,7 +15,7 @@ import (
 )
 
 func TestEveryErrorSaysWhatToDo(t *testing.T) {
-	f := sessionFlags{busFlags: busFlags{NATS: "nats://u:secret@h:1"}, Tenant: "t", Session: "s"}
+	f := sessionFlags{tenantFlags: tenantFlags{busFlags: busFlags{NATS: "nats://u:secret@h:1"}, Tenant: "t"}, Session: "s"}
 	for name, tt := range map[string]struct {
 		err    error
 		code   subjects.Code
@@ -24,6 +24,11 @@ func TestEveryErrorSaysWhatToDo(t *testing.T) {
 		"unknown catalog": {subjects.NewError(subjects.CodeUnknownCatalog, "m"), subjects.CodeUnknownCatalog, "toolbridge assemble"},
 		"forbidden":       {subjects.NewError(subjects.CodeForbidden, "m"), subjects.CodeForbidden, "session s of tenant t"},
 		"busy":            {subjects.NewError(subjects.CodeBusy, "m"), subjects.CodeBusy, "Try again"},
+		"unknown call":    {subjects.NewError(subjects.CodeUnknownCall, "m"), subjects.CodeUnknownCall, "--session"},
+		"id reused":       {subjects.NewError(subjects.CodeIDReused, "m"), subjects.CodeIDReused, "--id"},
+		"no approval":     {subjects.NewError(subjects.CodeUnknownApproval, "m"), subjects.CodeUnknownApproval, "approvals list"},
+		"decided":         {subjects.NewError(subjects.CodeAlreadyDecided, "m"), subjects.CodeAlreadyDecided, "Nothing is left to decide"},
+		"other arguments": {subjects.NewError(subjects.CodeArgumentsChanged, "m"), subjects.CodeArgumentsChanged, "approvals list"},
 		"no worker":       {nats.ErrNoResponders, subjects.CodeUnavailable, "toolbridge worker"},
 		"no server":       {nats.ErrNoServers, subjects.CodeUnavailable, "toolbridge dev"},
 		"refused":         {nats.ErrAuthorization, subjects.CodeForbidden, "--creds"},

@@ -48,10 +48,13 @@ func (f daemonFlags) load(p *program, level slog.Level) (config.Config, *slog.Lo
 		return cfg, log, err
 	}
 	if inert := cfg.Inert(); len(inert) > 0 {
-		log.Warn("configuration: these sections have no effect in this version", "file", f.Config, "sections", inert)
+		log.Warn("configuration: "+noEffect, "file", f.Config, "keys", inert)
 	}
 	return cfg, log, nil
 }
+
+// noEffect is said of what the configuration may hold already.
+const noEffect = "these keys are checked only: they have no effect in this version"
 
 func (f daemonFlags) logger(p *program, level slog.Level) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
@@ -69,7 +72,8 @@ func workerConfig(cfg config.Config, log *slog.Logger) (worker.Config, error) {
 	}
 	return worker.Config{
 		Space: space, ToolSearch: &cfg.ToolSearch, Policy: cfg.Approvals.Policy,
-		Hooks: cfg.Hooks, Guardrails: cfg.Guardrails, ApprovalTimeout: cfg.Approvals.Timeout, MaxResult: cfg.Limits.ResultChars,
+		Hooks: cfg.Hooks, Guardrails: cfg.Guardrails, ApprovalTimeout: cfg.Approvals.Timeout, ApprovalWait: cfg.Approvals.Wait, MaxResult: cfg.Limits.ResultChars,
+		Partitions: cfg.Bus.Partitions, CallSlots: cfg.Bus.CallSlots, CallLease: cfg.Bus.CallLease,
 		RejectLocalBatches: cfg.Batch.Local == "reject", ReplyPrefixes: cfg.Bus.ReplyPrefixes,
 		State: state.Config{Replicas: cfg.Bus.Replicas}, Logger: log, Version: buildInfo().Version,
 	}, nil

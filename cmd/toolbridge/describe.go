@@ -22,7 +22,7 @@ func (c *describeCommand) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	return c.use(ctx, p, subjects.ToolDescribe, client.DescribeArguments{Names: names}, patience, func(out *output.Printer, raw json.RawMessage) error {
+	return c.use(ctx, p, subjects.ToolDescribe, client.DescribeArguments{Names: names}, func(out *output.Printer, raw json.RawMessage) error {
 		return printDescribe(out, names, raw)
 	})
 }

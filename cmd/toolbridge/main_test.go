@@ -18,11 +18,13 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
 	"toolbridge/client"
 	"toolbridge/subjects"
+	"toolbridge/test/bus"
 )
 
 func TestMain(m *testing.M) {
@@ -54,7 +56,7 @@ func TestCommandLine(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": status, "start": start, "halt": halt, "execute": execute, "capture": capture,
+			"status": status, "start": start, "halt": halt, "end": end, "execute": execute, "capture": capture, "nats": natsServer,
 		},
 	})
 }
@@ -93,7 +95,8 @@ func capture(ts *testscript.TestScript, neg bool, args []string) {
 // daemon is a program in the background of a script.
 type daemon struct {
 	cmd    *exec.Cmd
-	stdout chan string // what came after the first line
+	first  chan string // line of standard output
+	stdout chan string // what came after it
 	stderr *os.File
 }
 
@@ -115,7 +118,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	if program == "" {
 		ts.Fatalf("%s is not in PATH", args[2])
 	}
-	d := &daemon{cmd: exec.Command(program, args[3:]...), stdout: make(chan string, 1)}
+	d := &daemon{cmd: exec.Command(program, args[3:]...), first: make(chan string, 1), stdout: make(chan string, 1)}
 	d.cmd.Dir = ts.MkAbs(".")
 	for _, key := range []string{"PATH", "HOME", "XDG_STATE_HOME", "TOOLBRIDGE_NATS", "WORK", "TMPDIR", "GOCOVERDIR", "NOTES_HOST_SUFFIX"} {
 		d.cmd.Env = append(d.cmd.Env, key+"="+ts.Getenv(key))
@@ -129,11 +132,10 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(func() { _ = d.cmd.Process.Kill() }) // fails when it has ended, as it should
 	ts.Value("daemons").(map[string]*daemon)[name] = d
 
-	lines := make(chan string, 1)
 	go func() {
 		r := bufio.NewReader(stdout)
 		line, _ := r.ReadString('\n')
-		lines <- line
+		d.first <- line
 		rest, _ := io.ReadAll(r)
 		d.stdout <- string(rest)
 	}()
@@ -142,7 +144,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 		return
 	}
 	select {
-	case line := <-lines:
+	case line := <-d.first:
 		if !strings.Contains(line, pattern) || strings.Count(line, "\n") != 1 {
 			ts.Fatalf("%s printed %q, want a line with %q; standard error:\n%s", name, line, pattern, ts.ReadFile(name+".err"))
 		}
@@ -178,20 +180,57 @@ func halt(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: halt NAME TERM|INT")
 	}
-	d := ts.Value("daemons").(map[string]*daemon)[args[0]]
-	if d == nil {
-		ts.Fatalf("%s was not started", args[0])
+	if rest := signalDaemon(ts, args[0], args[1]); rest != "" {
+		ts.Fatalf("%s also printed %q", args[0], rest)
 	}
-	ts.Check(d.cmd.Process.Signal(map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": os.Interrupt}[args[1]]))
+}
+
+// end NAME SIGNAL is halt for a program that was started with a pattern of
+// standard error: all that it printed on standard output becomes NAME.out.
+func end(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: end NAME TERM|INT")
+	}
+	rest := signalDaemon(ts, args[0], args[1])
+	first := <-ts.Value("daemons").(map[string]*daemon)[args[0]].first
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".out"), []byte(first+rest), 0o600))
+}
+
+// signalDaemon returns what came after the first line.
+func signalDaemon(ts *testscript.TestScript, name, sig string) string {
+	d := ts.Value("daemons").(map[string]*daemon)[name]
+	if d == nil {
+		ts.Fatalf("%s was not started", name)
+	}
+	ts.Check(d.cmd.Process.Signal(map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": os.Interrupt}[sig]))
 	rest := <-d.stdout
 	err := d.cmd.Wait()
 	_ = d.stderr.Close()
 	if err != nil {
-		ts.Fatalf("%s: %v; standard error:\n%s", args[0], err, ts.ReadFile(args[0]+".err"))
+		ts.Fatalf("%s: %v; standard error:\n%s", name, err, ts.ReadFile(name+".err"))
 	}
-	if rest != "" {
-		ts.Fatalf("%s also printed %q", args[0], rest)
+	return rest
+}
+
+// nats starts a NATS server until the script ends; its address becomes
+// TOOLBRIDGE_NATS.
+func natsServer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: nats")
 	}
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: ts.MkAbs("nats"), MaxPayload: bus.MaxPayload,
+	})
+	ts.Check(err)
+	s.Start()
+	ts.Defer(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	if !s.ReadyForConnections(10 * time.Second) {
+		ts.Fatalf("the NATS server is not ready after 10 s")
+	}
+	ts.Setenv("TOOLBRIDGE_NATS", s.ClientURL())
 }
 
 // execute SESSION makes the test the process of a session until the script

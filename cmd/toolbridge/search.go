@@ -25,7 +25,7 @@ func (c *searchCommand) Run(ctx context.Context, p *program) error {
 	if c.Limit < 0 {
 		return usagef("--limit: must not be negative")
 	}
-	return c.use(ctx, p, subjects.ToolSearch, client.SearchArguments{Queries: queries, Limit: c.Limit}, patience, printSearch)
+	return c.use(ctx, p, subjects.ToolSearch, client.SearchArguments{Queries: queries, Limit: c.Limit}, printSearch)
 }
 
 func printSearch(out *output.Printer, raw json.RawMessage) error {

@@ -28,7 +28,7 @@ type Config struct {
 	Bus        Bus
 	Servers    []mcp.ServerConfig // mcp.servers, in the order of the file
 
-	sections []string // top-level keys that the file holds
+	sections []string // keys of the two upper levels that the file holds
 }
 
 // Connectors holds tools.connectors and the top-level section connectors.
@@ -76,6 +76,11 @@ type Bus struct {
 	Prefix        string   // root of every subject. Default toolbridge.v1
 	Replicas      int      // of streams and buckets, 1 to 5. Default 1
 	ReplyPrefixes []string // beginnings of reply subjects that are answered. Default _INBOX. and _R_.
+
+	// How calls are spread over workers; see worker.Config.
+	Partitions int           // queues and journals, the same for every worker, 1 to 64. Default 1
+	CallSlots  int           // calls that one worker runs at once. Default 256
+	CallLease  time.Duration // how long a lost worker's calls stay with it, 1 s to 10 min. Default 30 s
 }
 
 // Default is the configuration without a file.
@@ -87,6 +92,7 @@ func Default() Config {
 		Approvals:  Approvals{Timeout: 5 * time.Minute},
 		Batch:      Batch{Local: "fan_out"},
 		Breaker:    Breaker{Enabled: true, Threshold: 5, Cooldown: 10 * time.Second},
+		Bus:        Bus{Partitions: 1, CallSlots: 256, CallLease: 30 * time.Second},
 	}
 }
 
@@ -139,18 +145,21 @@ func Parse(data []byte) (Config, []Problem) {
 	if root != nil {
 		for _, m := range root.members {
 			c.sections = append(c.sections, m.key)
+			for _, part := range m.value.members {
+				c.sections = append(c.sections, m.key+"."+part.key)
+			}
 		}
 	}
 	return c, r.problems
 }
 
-// Inert are the sections that the file sets and this version only checks: they
-// have no effect yet.
+// Inert are the parts of the file that this version only checks: they have no
+// effect yet.
 func (c *Config) Inert() []string {
 	var out []string
 	for _, s := range c.sections {
 		switch s {
-		case "gateway", "breaker", "connectors", "nous", "identity":
+		case "gateway", "breaker", "connectors", "nous", "identity", "tools.connectors":
 			out = append(out, s)
 		}
 	}
@@ -227,6 +236,16 @@ func (b *Bus) read(r *reader, n *node, key string) {
 		{"creds", func(n *node, key string) { r.text(n, key, &b.Creds) }},
 		{"prefix", func(n *node, key string) { r.prefix(n, key, &b.Prefix) }},
 		{"replicas", func(n *node, key string) { r.integer(n, key, &b.Replicas, 5) }},
+		{"partitions", func(n *node, key string) { r.integer(n, key, &b.Partitions, 64) }},
+		{"call_slots", func(n *node, key string) { r.integer(n, key, &b.CallSlots, 100_000) }},
+		{"call_lease", func(n *node, key string) {
+			var d time.Duration
+			if r.duration(n, key, &d); d != 0 && (d < time.Second || d > 10*time.Minute) {
+				r.reportf(n.line, n.column, key, "must lie between 1s and 10m, not %s", clip(n.text, 40))
+				return
+			}
+			b.CallLease = d
+		}},
 		{"reply_prefixes", func(n *node, key string) {
 			r.texts(n, key, &b.ReplyPrefixes)
 			for i, p := range b.ReplyPrefixes {

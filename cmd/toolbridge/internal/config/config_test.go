@@ -66,7 +66,7 @@ connectors: {search_wait: 1s, batching: single}
 identity: {guest: false}
 breaker: {threshold: 5, cooldown_s: 10, enabled: true}
 limits: {result_chars: 100000}
-bus: {url: "nats://a:4222,nats://b:4222", creds: /etc/toolbridge.creds, prefix: acme.tools, replicas: 3, reply_prefixes: [_INBOX., _INBOX_agents.]}
+bus: {url: "nats://a:4222,nats://b:4222", creds: /etc/toolbridge.creds, prefix: acme.tools, replicas: 3, reply_prefixes: [_INBOX., _INBOX_agents.], partitions: 4, call_slots: 64, call_lease: 20s}
 mcp:
   servers:
     everything: {command: [npx, -y, "@modelcontextprotocol/server-everything"], env: {A: "${A}", N: 5}, trusted: true, supports_parallel_tool_calls: yes}
@@ -93,6 +93,7 @@ mcp:
 		Bus: Bus{
 			URL: "nats://a:4222,nats://b:4222", Creds: "/etc/toolbridge.creds", Prefix: "acme.tools", Replicas: 3,
 			ReplyPrefixes: []string{"_INBOX.", "_INBOX_agents."},
+			Partitions:    4, CallSlots: 64, CallLease: 20 * time.Second,
 		},
 		Servers: []mcp.ServerConfig{
 			{
@@ -138,6 +139,10 @@ func TestFaultsStopTheProgramWithLineKeyAndNearestKey(t *testing.T) {
 		{"prefix", "bus: {prefix: \"a b\"}", `line 1: bus.prefix: subject prefix`},
 		{"reply prefix", "bus: {reply_prefixes: [_INBOX]}", `must end with a dot`},
 		{"replicas", "bus: {replicas: 9}", `bus.replicas: must be 5 or less, not 9`},
+		{"partitions", "bus: {partitions: 65}", `bus.partitions: must be 64 or less, not 65`},
+		{"call slots", "bus: {call_slots: 0}", `bus.call_slots: must be 1 or more, not 0`},
+		{"call lease", "bus: {call_lease: 100ms}", `bus.call_lease: must lie between 1s and 10m, not 100ms`},
+		{"call lease without unit", "bus: {call_lease: 30}", `bus.call_lease: a duration needs its unit: write 30s`},
 		{"fraction", "bus: {replicas: 1.5}", `bus.replicas: a whole number is expected, not the number 1.5`},
 		{"huge number", "bus: {replicas: 99999999999999999999999}", `must be 5 or less`},
 		{"duplicate key", "batch: {local: reject}\nbatch: {local: reject}\n", `line 2: batch: the key stands here for the second time, first in line 1`},
@@ -401,7 +406,7 @@ func TestTheExampleFileHoldsTheDefaults(t *testing.T) {
 		t.Errorf("problems: %v", problems)
 	}
 	want := Default()
-	want.Bus = Bus{URL: "nats://127.0.0.1:4222", Prefix: "toolbridge.v1", Replicas: 1, ReplyPrefixes: []string{"_INBOX.", "_R_."}}
+	want.Bus.URL, want.Bus.Prefix, want.Bus.Replicas, want.Bus.ReplyPrefixes = "nats://127.0.0.1:4222", "toolbridge.v1", 1, []string{"_INBOX.", "_R_."}
 	if diff := cmp.Diff(want, c, cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Error(diff)
 	}

@@ -1,11 +1,13 @@
 package output
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -76,6 +78,18 @@ func (p *Printer) Block(s string) {
 		p.write(cleanLine(l) + "\n")
 	}
 }
+
+// Exact prints text with its own lines and spacing, every line indented. What a
+// terminal would hide or act upon is spelled out as \u and four hexadecimal
+// digits, so that JSON stays the same JSON; a tab is spelled out, too.
+func (p *Printer) Exact(indent int, s string) {
+	for line := range strings.SplitSeq(strings.ToValidUTF8(s, "�"), "\n") {
+		p.write(strings.Repeat(" ", indent) + spelled(line) + "\n")
+	}
+}
+
+// Prompt prints one line without its end.
+func (p *Printer) Prompt(s string) { p.write(Clean(s) + " ") }
 
 // Blank prints an empty line.
 func (p *Printer) Blank() { p.write("\n") }
@@ -165,4 +179,38 @@ func cleanLine(s string) string {
 // hidden are control characters and those that change the direction of text.
 func hidden(r rune) bool {
 	return unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x2028 || r == 0x2029
+}
+
+// spelled writes what can not be seen as \uXXXX, beyond the sixteen-bit range as
+// the two surrogates that JSON uses.
+func spelled(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case !unseen(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// unseen are the hidden characters and all others that show as nothing, or as a
+// space that is none.
+func unseen(r rune) bool {
+	switch {
+	case r == ' ':
+		return false
+	case hidden(r), unicode.In(r, unicode.Cf, unicode.Zs, unicode.Zl, unicode.Zp, unicode.Co, unicode.Variation_Selector):
+		return true
+	}
+	switch r {
+	case 0x034f, 0x115f, 0x1160, 0x17b4, 0x17b5, 0x2800, 0x3164, 0xffa0:
+		return true // a joiner, fillers and an empty Braille cell
+	}
+	return !unicode.IsGraphic(r)
 }
