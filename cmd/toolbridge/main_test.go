@@ -56,7 +56,7 @@ func TestCommandLine(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": status, "start": start, "halt": halt, "end": end, "execute": execute, "capture": capture, "nats": natsServer,
+			"status": status, "start": start, "halt": halt, "end": end, "asked": awaitApproval, "execute": execute, "capture": capture, "nats": natsServer,
 		},
 	})
 }
@@ -231,6 +231,30 @@ func natsServer(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("the NATS server is not ready after 10 s")
 	}
 	ts.Setenv("TOOLBRIDGE_NATS", s.ClientURL())
+}
+
+// asked CALL waits until a call's approval is pending; its id becomes APPROVAL.
+func awaitApproval(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: asked CALL")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	c, err := client.Dial(ctx, client.Config{URL: ts.Getenv("TOOLBRIDGE_NATS")})
+	ts.Check(err)
+	defer c.Close()
+	a, err := c.Approver("default", "test")
+	ts.Check(err)
+	for {
+		list, err := a.List(ctx, "")
+		ts.Check(err)
+		for _, q := range list.Approvals {
+			if q.CallID == args[0] {
+				ts.Setenv("APPROVAL", q.ID)
+				return
+			}
+		}
+	}
 }
 
 // execute SESSION makes the test the process of a session until the script
