@@ -45,7 +45,7 @@ func (e *Engine) Run(ctx context.Context, c Call) (reply []byte, err error) {
 		case <-w.moved:
 			unsubscribe()
 			if unsubscribe, err = e.subscribe(k, w.reply); err != nil {
-				return nil, err
+				return nil, subjects.NewError(subjects.CodeUnavailable, "the call is stored, but its result can not be waited for here: "+err.Error())
 			}
 			look = true // it may be final by now
 		case <-tick.C:
