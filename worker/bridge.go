@@ -25,7 +25,12 @@ func (w *Worker) bridge(ctx context.Context, q *request) ([]byte, error) {
 	case catalog.ToolCall:
 		ctx, cancel := w.waiting(ctx, q)
 		defer cancel()
-		return w.calls.Run(ctx, w.callOf(q, r, l, s))
+		c := w.callOf(q, r, l, s)
+		c.Stored = func() {
+			q.place.move(w.waits) // waiting for a person is not work
+			q.body = nil
+		}
+		return w.calls.Run(ctx, c)
 	default:
 		result, isError = l.catalog.Answer(r.Name), true
 	}

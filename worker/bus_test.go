@@ -268,7 +268,7 @@ func TestDeadlinesBoundTheReply(t *testing.T) {
 
 func TestMoreThanTheWorkerTakesIsBusyNotQueued(t *testing.T) {
 	f := newFleet(t)
-	f.start(worker.Config{Dev: true, MaxInFlight: 1})
+	f.start(worker.Config{Dev: true, MaxInFlight: 1, MaxWaiting: -1})
 	ref := f.assemble("s1", session())["catalog"].(string)
 	started, finish := make(chan struct{}), make(chan struct{})
 	sub, err := f.nc.Subscribe("toolbridge.v1.t.s1.exec", func(m *nats.Msg) {
@@ -381,5 +381,43 @@ func TestConfigurationThatCanNotWorkIsRefused(t *testing.T) {
 	}
 	if _, err := worker.New(worker.Config{}, nil); err == nil {
 		t.Error("no connection: accepted")
+	}
+}
+
+func TestRequestsThatOnlyWaitForACallKeepNothingElseOut(t *testing.T) {
+	f := newFleet(t)
+	f.start(worker.Config{Dev: true, MaxInFlight: 1})
+	ref := f.assemble("s1", session())["catalog"].(string)
+	started, finish := make(chan struct{}, 3), make(chan struct{})
+	f.serve("toolbridge.v1.t.s1.exec", func(map[string]any) string {
+		started <- struct{}{}
+		<-finish
+		return `{"result":"done"}`
+	})
+	answers := make(chan *nats.Msg, 3)
+	for i := range 3 {
+		go func() {
+			for {
+				m, err := f.nc.Request("toolbridge.v1.t.s1.bridge", fmt.Appendf(nil, `{"id":"w%d","name":"tool_call","arguments":{"calls":[{"name":"mcp__gh__list_releases","arguments":{}}]},"catalog":%q}`, i, ref), wait)
+				if err != nil {
+					t.Errorf("call %d: %v", i, err)
+				}
+				if m != nil && code(decode(t, m.Data)) == "BUSY" {
+					continue // the one before has only just been stored
+				}
+				answers <- m
+				return
+			}
+		}()
+		<-started
+	}
+	eventually(t, "another request is served beside the waiting ones", func() bool {
+		return code(f.ask("s2", "assemble", session())) == ""
+	})
+	close(finish)
+	for range 3 {
+		if m := <-answers; m != nil && at(t, decode(t, m.Data), "result") != "done" {
+			t.Errorf("answer = %s", m.Data)
+		}
 	}
 }

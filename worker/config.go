@@ -38,6 +38,10 @@ type Config struct {
 	// MaxInFlight bounds the requests in work at once; above it the answer is
 	// BUSY. 0 means 4096.
 	MaxInFlight int
+	// MaxWaiting bounds the requests beside them that only wait for the result of a
+	// stored call, such as one that waits for a person; 0 means 50,000, less than 0
+	// none. Further ones count as in work.
+	MaxWaiting int
 	// MaxRequest bounds a request's body in bytes, unpacked; 0 means 64 MiB.
 	MaxRequest int64
 	// MaxTools bounds the definitions of one assembly; 0 means 20,000.
@@ -89,6 +93,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxInFlight == 0 {
 		c.MaxInFlight = 4096
+	}
+	if c.MaxWaiting == 0 {
+		c.MaxWaiting = 50_000
 	}
 	if c.MaxRequest == 0 {
 		c.MaxRequest = 64 << 20

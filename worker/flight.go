@@ -2,6 +2,22 @@ package worker
 
 import "sync"
 
+// place is a request's place among those that a bound counts. Only its own
+// goroutine uses it.
+type place struct{ in chan struct{} }
+
+// move gives the place up for one among to, when there is one free.
+func (p *place) move(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+		<-p.in
+		p.in = to
+	default:
+	}
+}
+
+func (p *place) leave() { <-p.in }
+
 // flight counts the requests in work. After close no more are taken, and idle is
 // closed when the last one has left.
 type flight struct {

@@ -20,6 +20,7 @@ type request struct {
 	deadline time.Time // zero: none named
 	accept   string    // encoding the requester takes for the reply, "" for none
 	trace    [3]string // values of traceHeaders
+	place    *place    // among the requests in work
 }
 
 var traceHeaders = [3]string{subjects.HeaderTraceParent, subjects.HeaderTraceState, subjects.HeaderBaggage}

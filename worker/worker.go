@@ -43,6 +43,7 @@ type Worker struct {
 	service    micro.Service
 
 	slots    chan struct{}
+	waits    chan struct{} // requests that only wait for a call's result
 	building chan struct{} // bounds the assemblies and index loads that run at once
 	running  *flight
 	hands    hands
@@ -75,7 +76,7 @@ func New(cfg Config, nc *nats.Conn) (*Worker, error) {
 			return nil, fmt.Errorf("reply prefix %q must end with a dot, or it would match foreign subjects", p)
 		}
 	}
-	w := &Worker{cfg: cfg, nc: nc, log: cfg.Logger, running: newFlight(), slots: make(chan struct{}, cfg.MaxInFlight), building: make(chan struct{}, maxBuilding)}
+	w := &Worker{cfg: cfg, nc: nc, log: cfg.Logger, running: newFlight(), slots: make(chan struct{}, cfg.MaxInFlight), waits: make(chan struct{}, max(0, cfg.MaxWaiting)), building: make(chan struct{}, maxBuilding)}
 	if cfg.ToolSearch != nil {
 		w.settings = *cfg.ToolSearch
 	} else {
@@ -254,15 +255,17 @@ func (w *Worker) handler(ours func(subjects.Address) bool, answer func(context.C
 		}
 		w.hands.run(func() {
 			defer w.running.leave()
-			defer func() { <-w.slots }()
-			w.answer(addr, r, answer)
+			in := &place{in: w.slots}
+			defer in.leave()
+			w.answer(addr, r, in, answer)
 		})
 	})
 }
 
-func (w *Worker) answer(addr subjects.Address, r micro.Request, answer func(context.Context, *request) ([]byte, error)) {
+func (w *Worker) answer(addr subjects.Address, r micro.Request, in *place, answer func(context.Context, *request) ([]byte, error)) {
 	w.served.Add(1)
 	q, err := w.readRequest(addr, r)
+	q.place = in
 	defer func() {
 		if p := recover(); p != nil {
 			w.log.Error("request failed", "tenant", q.Tenant, "session", q.Session, "verb", string(q.Verb), "panic", p, "stack", string(debug.Stack()))

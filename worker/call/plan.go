@@ -21,6 +21,9 @@ type Call struct {
 	User                string // of the session's grant
 	Approval            string // the strictest word of the session's grants
 	Live                func(toolset string) (Live, bool)
+	// Stored, when not nil, is called by Run once the call is stored and only its
+	// result is waited for.
+	Stored func()
 }
 
 // Live is what the registry knows of a toolset now.

@@ -33,6 +33,9 @@ func (e *Engine) Run(ctx context.Context, c Call) (reply []byte, err error) {
 	case !accepted.here: // any worker may run it
 		offer(w.moved, struct{}{})
 	}
+	if c.Stored != nil {
+		c.Stored()
+	}
 	tick := time.NewTicker(recheck)
 	defer tick.Stop()
 	unsubscribe := func() {}
