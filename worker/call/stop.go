@@ -35,20 +35,17 @@ func (e *Engine) StopCall(ctx context.Context, tenant, session, id string) (subj
 
 func (e *Engine) stop(ctx context.Context, k key) (subjects.Stopped, error) {
 	out := subjects.Stopped{CallID: k.id, Interrupted: []int{}, InFlight: []int{}}
-	// Approvals are withdrawn first: who is told "approved" was in time.
-	record, revision, err := e.journal.load(ctx, k)
-	if err == nil {
-		e.withdraw(k, record.awaited())
-	} else {
-		record = nil
-	}
-	before := record
-	var waiting []string // approvals that came up meanwhile
-	record, _, err = e.journal.change(ctx, k, record, revision, func(r *Record) bool {
+	var waiting []string // approvals to withdraw
+	record, _, err := e.journal.change(ctx, k, nil, 0, func(r *Record) bool {
+		waiting = waiting[:0]
 		if r.Final || r.Body == "" {
 			return false
 		}
-		waiting = r.awaited()
+		for i := range r.Entries {
+			if r.Entries[i].State == Awaiting {
+				waiting = append(waiting, r.Entries[i].Approval)
+			}
+		}
 		out.Interrupted, out.InFlight = r.stop()
 		return true
 	})
@@ -58,11 +55,18 @@ func (e *Engine) stop(ctx context.Context, k key) (subjects.Stopped, error) {
 	case err != nil:
 		return out, unstored(err)
 	}
-	out.Interrupted = record.interruptedSince(before, out.Interrupted)
 	if record.Final || record.Body == "" {
 		return out, nil
 	}
-	e.withdraw(k, waiting)
+	for _, id := range waiting {
+		if e.approvals == nil {
+			break
+		}
+		d := subjects.Decision{ID: id, State: subjects.ApprovalWithdrawn, At: now(), Reason: "stopped"}
+		if err := e.approvals.Settle(e.writing(), k.tenant, id, d); err != nil {
+			e.log.Warn("an approval could not be withdrawn", "approval", id, "error", err)
+		}
+	}
 	for _, i := range out.InFlight {
 		e.cancelExecution(k, record, i)
 	}
@@ -74,47 +78,6 @@ func (e *Engine) stop(ctx context.Context, k key) (subjects.Stopped, error) {
 		}
 	}
 	return out, nil
-}
-
-// awaited are the approvals that a call waits for.
-func (r *Record) awaited() []string {
-	var ids []string
-	for i := range r.Entries {
-		if !r.Final && r.Entries[i].State == Awaiting {
-			ids = append(ids, r.Entries[i].Approval)
-		}
-	}
-	return ids
-}
-
-// interruptedSince adds the entries that waited for a person in an earlier record
-// and were interrupted by the withdrawal of their approval.
-func (r *Record) interruptedSince(before *Record, list []int) []int {
-	if before == nil || len(before.Entries) != len(r.Entries) {
-		return list
-	}
-	for i := range r.Entries {
-		e := &r.Entries[i]
-		if before.Entries[i].State == Awaiting && e.State == Done && e.Error != nil && e.Error.Code == subjects.CodeInterrupted && !slices.Contains(list, i) {
-			list = append(list, i)
-		}
-	}
-	slices.Sort(list)
-	return list
-}
-
-// withdraw settles approvals that nobody needs any more; one that is decided
-// stays so.
-func (e *Engine) withdraw(k key, ids []string) {
-	if e.approvals == nil {
-		return
-	}
-	for _, id := range ids {
-		d := subjects.Decision{ID: id, State: subjects.ApprovalWithdrawn, At: now(), Reason: "stopped"}
-		if err := e.approvals.Settle(e.writing(), k.tenant, id, d); err != nil {
-			e.log.Warn("an approval could not be withdrawn", "approval", id, "error", err)
-		}
-	}
 }
 
 // cancelExecution tells the executor at once; the worker that waits for it hears
