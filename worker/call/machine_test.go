@@ -79,7 +79,7 @@ const machineDefinitions = `[
  {"name":"mcp__m__par_rep","description":"d","toolset":"mcp-m","parallel":true,"annotations":{"idempotentHint":true},"parameters":{"type":"object"}}]`
 
 var kinds = []string{
-	"accept", "accept", "accept", "again", "other", "stop", "stop", "stop all", "kill", "cut", "cut", "leave", "pause", "pause", "wake", "duplicate", "wait", "wait", "wait",
+	"accept", "accept", "accept", "again", "other", "stop", "stop", "stop all", "kill", "cut", "cut", "leave", "pause", "stall", "stall", "wake", "duplicate", "wait", "wait", "wait",
 }
 
 var points = []string{
@@ -166,17 +166,26 @@ type start struct {
 // node is one engine with its connection, which can be cut or held up.
 type node struct {
 	*call.Engine
-	nc   *nats.Conn
-	gate *gate
-	dead bool
-	cut  atomic.Pointer[string] // the point where its connection ends
+	nc    *nats.Conn
+	gate  *gate
+	dead  bool
+	armed atomic.Pointer[op] // what happens to it at a point of a call
 }
 
-// at cuts the engine's connection at the point that it was armed for.
+// at cuts the engine off the bus, or stops it for a while, at the point that it
+// was armed for.
 func (n *node) at(point, _ string) {
-	if p := n.cut.Load(); p != nil && *p == point {
-		n.nc.Close()
+	o := n.armed.Load()
+	if o == nil || o.Point != point || !n.armed.CompareAndSwap(o, nil) {
+		return
 	}
+	if o.Kind == "cut" {
+		n.nc.Close()
+		return
+	}
+	n.gate.set(true)
+	time.Sleep(o.For)
+	n.gate.set(false)
 }
 
 // gate holds a connection up, as a stopped process does. What is written
@@ -443,7 +452,7 @@ func (w *world) run() {
 	}
 	for _, n := range w.engines {
 		n.gate.set(false)
-		n.cut.Store(nil)
+		n.armed.Store(nil)
 	}
 	synctest.Wait()
 	w.replace()
@@ -477,7 +486,7 @@ func (w *world) do(o op) {
 			w.ask(n, o.Call)
 		}
 	case "other":
-		if !w.accepted[o.Call] || w.anyStop[o.Call] {
+		if !w.accepted[o.Call] || w.anyStop[o.Call] || !w.stored(o.Call) {
 			return
 		}
 		w.asking.Go(func() {
@@ -526,9 +535,9 @@ func (w *world) do(o op) {
 		w.disturbed = true
 		w.kill(n)
 		w.engines[o.Engine] = w.engine()
-	case "cut":
+	case "cut", "stall":
 		w.disturbed = true
-		n.cut.Store(&o.Point)
+		n.armed.Store(&o)
 	case "leave": // a graceful stop with a short grace, and another worker in its place
 		w.engines[o.Engine] = w.engine()
 		w.asking.Go(func() {
@@ -556,6 +565,14 @@ func (w *world) do(o op) {
 	case "wait":
 		time.Sleep(o.For)
 	}
+}
+
+// stored reports whether a call is in the journal.
+func (w *world) stored(i int) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_, _, err := w.state.GetFresh(ctx, w.calls.Partitions[0].Bucket, subjects.JournalKey(machineTenant, machineSession, callID(i)))
+	return err == nil
 }
 
 // ask is an agent that sends a call and waits; after a loss it sends it again.
