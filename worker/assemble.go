@@ -125,7 +125,7 @@ func (w *Worker) build(ctx context.Context, tenant string, r *subjects.AssembleR
 	}
 	c := &content{Input: in, Header: contentHeader{
 		Version: contentVersion, Tenant: tenant, Config: settings, ContextLength: in.ContextLength,
-		Dialect: in.Dialect, Surface: r.Surface, Unavailable: in.Unavailable, Runs: g.runs,
+		Dialect: in.Dialect, Surface: r.Surface, Unavailable: in.Unavailable, Hidden: g.hidden, Runs: g.runs,
 	}}
 	return finish(ctx, c, g.warnings, revision, put)
 }

@@ -50,9 +50,10 @@ func (l *loaded) within(s *scope) *loaded {
 		return part
 	}
 	part := l
-	if kept := s.filter(l.content.Input.Definitions); len(kept) != len(l.content.Input.Definitions) {
+	kept, unavailable := s.filter(l.content.Input.Definitions), s.sources(l.content)
+	if len(kept) != len(l.content.Input.Definitions) || len(unavailable) != len(l.content.Input.Unavailable) {
 		c := &content{Header: l.content.Header, Input: l.content.Input}
-		c.Input.Definitions = kept
+		c.Input.Definitions, c.Input.Unavailable = kept, unavailable
 		part = newLoaded(l.hex, c, l.bytes)
 	}
 	if l.narrow == nil {

@@ -29,7 +29,9 @@ type contentHeader struct {
 	Dialect       catalog.Dialect       `json:"dialect"`
 	Surface       string                `json:"surface,omitempty"`
 	Unavailable   []catalog.Unavailable `json:"unavailable,omitempty"`
-	Runs          []run                 `json:"runs"`
+	// Hidden are the toolsets behind Unavailable, in the same order.
+	Hidden []string `json:"hidden,omitempty"`
+	Runs   []run    `json:"runs"`
 }
 
 // run says where a number of neighbouring definitions comes from.

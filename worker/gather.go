@@ -16,6 +16,7 @@ type gathering struct {
 	defs        []catalog.Definition
 	runs        []run
 	unavailable []catalog.Unavailable
+	hidden      []string // the toolsets behind unavailable
 	warnings    []subjects.Warning
 }
 
@@ -103,6 +104,7 @@ func (w *Worker) addToolset(ctx context.Context, t toolset, s *scope, g *gatheri
 		if reason == "" {
 			reason = t.State
 		}
+		g.hidden = append(g.hidden, t.Name)
 		g.unavailable = append(g.unavailable, catalog.Unavailable{Label: label(t.Name), ToolCount: t.ToolCount, Reason: reason})
 		return true, nil
 	}

@@ -2,9 +2,12 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,10 +46,37 @@ func (g *grants) watch(ready, life context.Context) (run func(), err error) {
 		g.seen = max(g.seen, e.Revision())
 		if e.Operation() == jetstream.KeyValuePut {
 			g.values[e.Key()] = e.Value()
+			g.inspect(e.Key(), e.Value())
 		} else {
 			delete(g.values, e.Key())
 		}
 	})
+}
+
+// inspect warns the operator of a grant that does not say what was meant: one that
+// can not be read, which closes its session, or a member that no grant has, as a
+// misspelled list opens what it should have narrowed.
+func (g *grants) inspect(key string, value []byte) {
+	var grant subjects.Grant
+	if err := subjects.Decode(value, &grant); err != nil {
+		g.log.Warn("a grant can not be read; its session sees nothing of the registry", "key", key, "error", err)
+		return
+	}
+	var members map[string]json.RawMessage
+	if subjects.Decode(value, &members) != nil {
+		return
+	}
+	known := []string{"user", "toolsets", "tools", "deny", "approval", "parent", "expires_at"}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if !slices.Contains(known, name) {
+			g.log.Warn("a grant has a member that no grant has; it counts for nothing", "key", key, "member", headerText(name))
+		}
+	}
+	switch grant.Approval {
+	case "", "auto", "ask", "deny":
+	default:
+		g.log.Warn("a grant's approval is neither auto, ask nor deny; a person is asked", "key", key, "approval", headerText(grant.Approval))
+	}
 }
 
 // follow applies a watch's first values, then returns a function that applies

@@ -220,7 +220,7 @@ func TestTheStrictestApprovalOfTheChainCounts(t *testing.T) {
 		want  string
 	}{
 		{nil, ""}, {[]string{""}, ""}, {[]string{"auto"}, "auto"}, {[]string{"auto", "ask"}, "ask"}, {[]string{"ask", "auto"}, "ask"},
-		{[]string{"auto", "", "deny"}, "deny"}, {[]string{"", "auto"}, ""}, {[]string{"auto", ""}, ""}, {[]string{"auto", "auto"}, "auto"},
+		{[]string{"auto", "", "deny"}, "deny"}, {[]string{"", "auto"}, ""}, {[]string{"auto", ""}, ""}, {[]string{"auto", "auto"}, "auto"}, {[]string{"always"}, "ask"},
 	} {
 		s := scope{}
 		for _, w := range c.words {

@@ -93,6 +93,9 @@ func (s *scope) approval() string {
 			ask = true
 		case "auto":
 			auto++
+		case "":
+		default: // a word that means nothing must not ease anything
+			ask = true
 		}
 	}
 	switch {
@@ -127,6 +130,17 @@ func (s *scope) filter(defs []catalog.Definition) []catalog.Definition {
 		return kept
 	}
 	return defs
+}
+
+// sources are the unavailable sources of a catalog that are in scope.
+func (s *scope) sources(c *content) []catalog.Unavailable {
+	var kept []catalog.Unavailable
+	for i, u := range c.Input.Unavailable {
+		if i < len(c.Header.Hidden) && s.allows(&catalog.Definition{Toolset: c.Header.Hidden[i], Registry: true}) {
+			kept = append(kept, u)
+		}
+	}
+	return kept
 }
 
 // newScope reads a chain of grants as it stands at the given moment. values are

@@ -209,3 +209,24 @@ func (f *fleet) count(subject string) func() int {
 		return n
 	}
 }
+
+func TestAnUnavailableSourceIsHiddenByALaterGrantToo(t *testing.T) {
+	f := newFleet(t)
+	f.start(worker.Config{})
+	f.register("mcp-down", "e1", `[]`, `,"state":"unavailable","reason":"exit status 7"`)
+	f.register("mcp-up", "e1", tools(plain("mcp__up__alpha", "Alpha.")))
+	f.grant("s1", `{"toolsets":["mcp-*"]}`)
+	ref := f.settled("s1", `{"toolsets":["mcp-up","mcp-down"]}`, "both are known", func(r map[string]any) bool {
+		return r["deferred_count"] == 1.0 && strings.Contains(text(r), "exit status 7")
+	})["catalog"].(string)
+	if got := text(f.bridge("s1", ref, "tool_search", `{"queries":["nothing of that"]}`)); !strings.Contains(got, "exit status 7") {
+		t.Errorf("the outage is not said: %s", got)
+	}
+	f.grant("s1", `{"toolsets":["mcp-*"],"deny":["mcp-down"]}`)
+	eventually(t, "the narrower grant counts", func() bool {
+		return !strings.Contains(text(f.bridge("s1", ref, "tool_search", `{"queries":["nothing of that"]}`)), "down")
+	})
+	if got := text(f.bridge("s1", ref, "tool_describe", `{"names":["mcp__down__x"]}`)); strings.Contains(got, "exit status 7") {
+		t.Errorf("describe tells of the hidden source: %s", got)
+	}
+}
