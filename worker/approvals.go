@@ -33,6 +33,8 @@ type approvals struct {
 	expiry   expiry
 	once     sync.Once
 	stopping chan struct{}
+	pulling  context.Context // ends when stop no longer waits for what is on its way
+	cutPulls context.CancelFunc
 	owned    sync.WaitGroup
 }
 
@@ -40,6 +42,7 @@ func newApprovals(nc *nats.Conn, space subjects.Space, st *state.State, calls *s
 	a := &approvals{nc: nc, space: space, store: &approvalStore{space, st, calls}, wait: wait, log: log, stopping: make(chan struct{})}
 	a.desk = approval.NewDesk(a.store, a)
 	a.expiry.wake = make(chan struct{}, 1)
+	a.pulling, a.cutPulls = context.WithCancel(context.Background())
 	return a
 }
 
@@ -126,7 +129,7 @@ func (a *approvals) start(ctx context.Context, calls *call.Engine, decisions jet
 	for range decisionPullers {
 		it, err := consumer.Messages(jetstream.PullMaxMessages(1), jetstream.PullExpiry(decisionWait), jetstream.PullHeartbeat(decisionWait/3))
 		if err != nil {
-			a.stop()
+			a.stop(ctx)
 			return fmt.Errorf("consuming decisions: %w", err)
 		}
 		a.owned.Go(func() { a.consume(base, it) })
@@ -139,10 +142,14 @@ func (a *approvals) start(ctx context.Context, calls *call.Engine, decisions jet
 	return nil
 }
 
-// stop ends what start began; what is being applied is applied first.
-func (a *approvals) stop() {
+// stop ends what start began; what is being applied is applied first, and what is
+// on its way until ctx ends.
+func (a *approvals) stop(ctx context.Context) {
 	a.once.Do(func() { close(a.stopping) })
+	cut := context.AfterFunc(ctx, a.cutPulls) // without the bus, draining takes long
 	a.owned.Wait()
+	cut()
+	a.cutPulls()
 }
 
 const (
@@ -163,12 +170,12 @@ const (
 
 func (a *approvals) consume(ctx context.Context, it jetstream.MessagesContext) {
 	for {
-		msg, err := it.Next()
+		msg, err := it.Next(jetstream.NextContext(a.pulling))
 		switch {
 		case err == nil:
 			a.take(ctx, msg)
 			continue
-		case errors.Is(err, jetstream.ErrMsgIteratorClosed):
+		case errors.Is(err, jetstream.ErrMsgIteratorClosed), a.pulling.Err() != nil:
 			return
 		case !errors.Is(err, jetstream.ErrNoHeartbeat):
 			a.log.Warn("reading decisions", "error", err)

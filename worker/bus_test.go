@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
@@ -366,6 +367,28 @@ func TestStopLetsRunningCallsFinish(t *testing.T) {
 	}
 	<-stopped
 	stop(t, w) // a second Stop is harmless
+}
+
+// Draining takes the library half a minute when nobody answers.
+func TestAWorkerWhoseServerIsGoneStopsWithinItsGrace(t *testing.T) {
+	f := newFleet(t)
+	nc := bus.Connect(t, f.server, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond))
+	w, err := worker.New(worker.Config{Dev: true, Logger: slog.New(slog.DiscardHandler)}, nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.server.Shutdown()
+	f.server.WaitForShutdown()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	start := time.Now()
+	_ = w.Stop(ctx) // says that it could not send what was left
+	if d := time.Since(start); d > 15*time.Second {
+		t.Errorf("it took %s", d)
+	}
 }
 
 func TestConfigurationThatCanNotWorkIsRefused(t *testing.T) {

@@ -320,7 +320,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 		}
 	}
 	if w.approvals != nil {
-		w.approvals.stop()
+		w.approvals.stop(ctx)
 	}
 	if w.calls != nil {
 		err = errors.Join(err, w.calls.Stop(ctx))

@@ -216,6 +216,8 @@ type Engine struct {
 	base     context.Context
 	cancel   context.CancelCauseFunc
 	pulls    sync.WaitGroup
+	pulling  context.Context // ends when Stop no longer waits for what is on its way
+	cutPulls context.CancelFunc
 	owned    sync.WaitGroup
 
 	mu      sync.Mutex
@@ -237,6 +239,7 @@ func New(cfg Config, nc *nats.Conn, st *state.State, calls *state.Calls, executo
 	e.log = e.cfg.Logger
 	e.slots = make(chan struct{}, e.cfg.Slots)
 	e.base, e.cancel = context.WithCancelCause(context.Background())
+	e.pulling, e.cutPulls = context.WithCancel(context.Background())
 	return e
 }
 
@@ -295,17 +298,17 @@ func (e *Engine) pull(it jetstream.MessagesContext) {
 		case e.slots <- struct{}{}:
 		case <-e.stopping:
 			for {
-				msg, err := it.Next()
+				msg, err := it.Next(jetstream.NextContext(e.pulling))
 				if err != nil {
 					return
 				}
 				_ = msg.Nak()
 			}
 		}
-		msg, err := it.Next()
+		msg, err := it.Next(jetstream.NextContext(e.pulling))
 		if err != nil {
 			<-e.slots
-			if errors.Is(err, jetstream.ErrMsgIteratorClosed) {
+			if errors.Is(err, jetstream.ErrMsgIteratorClosed) || e.pulling.Err() != nil {
 				return
 			}
 			if !errors.Is(err, jetstream.ErrNoHeartbeat) {
@@ -343,7 +346,10 @@ func (e *Engine) Stop(ctx context.Context) error {
 		e.closed = true
 		e.mu.Unlock()
 		close(e.stopping)
+		cut := context.AfterFunc(ctx, e.cutPulls) // without the bus, draining takes long
 		e.pulls.Wait()
+		cut()
+		e.cutPulls()
 		idle := make(chan struct{})
 		watch, stop := context.WithCancel(context.Background())
 		var watcher sync.WaitGroup
