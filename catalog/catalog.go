@@ -21,7 +21,8 @@ type Catalog struct {
 	deferred    []*Definition
 	exact       map[string]*Definition // deferred and visible, by name
 	visible     map[string]struct{}
-	sources     []byte // an empty result's available_sources as JSON; nil where there are none
+	sources     []byte        // an empty result's available_sources as JSON; nil where there are none
+	hidden      []Unavailable // sources whose tools are hidden now, by label
 
 	writers sync.Pool // of *searchWriter
 
@@ -53,6 +54,7 @@ func New(in Input) *Catalog {
 		exact:       make(map[string]*Definition, len(in.Definitions)),
 		visible:     make(map[string]struct{}, len(visible)),
 		sources:     appendSources(nil, countSources(deferred, in.Unavailable)),
+		hidden:      sortedUnavailable(in.Unavailable),
 	}
 	// The first definition of a name stands; a visible one before a deferred one.
 	for _, d := range visible {

@@ -116,6 +116,7 @@ func (c *Catalog) Tell(a DescribeArguments, o DescribeOptions) []byte {
 		given    = map[*Definition]struct{}{}
 		notFound []string
 		similar  []string
+		hidden   []string
 		problems []byte
 	)
 	problem := func(name, text string) {
@@ -162,6 +163,9 @@ func (c *Catalog) Tell(a DescribeArguments, o DescribeOptions) []byte {
 		default:
 			notFound = append(notFound, name)
 			similar = append(similar, r.Names...)
+			if r.Hidden != nil {
+				hidden = append(hidden, r.Hidden.Label+" ("+r.Hidden.Reason+")")
+			}
 		}
 	}
 	for _, u := range a.Unreadable {
@@ -175,6 +179,9 @@ func (c *Catalog) Tell(a DescribeArguments, o DescribeOptions) []byte {
 		hint := hintNotFound
 		if len(similar) > 0 {
 			hint += " Similar names: " + strings.Join(bounded(similar), ", ") + "."
+		}
+		if len(hidden) > 0 {
+			hint += " Unavailable now: " + strings.Join(bounded(hidden), ", ") + "."
 		}
 		b = appendString(b, hint)
 	}

@@ -30,6 +30,9 @@ type Resolution struct {
 	// Names are the tools that an Ambiguous name could mean, or suggestions for an
 	// Unknown one; sorted, at most 10, from this catalog only.
 	Names []string
+	// Hidden is the source that an Unknown name says it belongs to, where that
+	// source is unavailable now; nothing else is suggested then.
+	Hidden *Unavailable
 }
 
 // maxSuggestions bounds Resolution.Names.
@@ -71,12 +74,29 @@ func (c *Catalog) Resolve(name string) Resolution {
 		r.Verdict = NotInSession
 		return r
 	}
+	if r.Hidden = c.hiddenSource(f); r.Hidden != nil {
+		return r
+	}
 	tail := f
 	if i := strings.LastIndex(f, "__"); i >= 0 {
 		tail = f[i+2:]
 	}
 	r.Names = bounded(append(slices.Clone(l.tails[tail]), l.alias[f]...))
 	return r
+}
+
+// hiddenSource is the unavailable MCP server whose tools have names that begin
+// like this folded one; of several the one with the longest name.
+func (c *Catalog) hiddenSource(folded string) *Unavailable {
+	var found *Unavailable
+	longest := 0
+	for i := range c.hidden {
+		prefix := fold("mcp__" + c.hidden[i].Label + "__")
+		if len(prefix) > longest && len(folded) > len(prefix) && strings.HasPrefix(folded, prefix) {
+			found, longest = &c.hidden[i], len(prefix)
+		}
+	}
+	return found
 }
 
 // maxAskedName bounds the bytes of a name that is looked at; no tool has a longer
@@ -121,6 +141,9 @@ func (r Resolution) missing(asked string) string {
 	case NotInSession:
 		return fmt.Sprintf("%s is not available in this session; do not retry it.", asked)
 	default:
+	}
+	if r.Hidden != nil {
+		return fmt.Sprintf("%s is not available now: its source %s is unavailable (%s). It may come back; other sources' tools can be used.", asked, r.Hidden.Label, r.Hidden.Reason)
 	}
 	if len(r.Names) > 0 {
 		return fmt.Sprintf("%s is not available in this session: no tool has that name. Did you mean %s? Use an exact name.", asked, strings.Join(r.Names, ", "))

@@ -189,3 +189,34 @@ func TestDeferralOffLeavesNothingToTheBridge(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func TestANameOfAnUnavailableSourceSaysSo(t *testing.T) {
+	c := New(Input{
+		Definitions: decode(t, []byte(`[{"name":"mcp__gitlab__create_issue","toolset":"mcp-gitlab"},{"name":"mcp__git__log","toolset":"mcp-git"}]`)),
+		Unavailable: []Unavailable{{Label: "git hub", Reason: "connecting"}, {Label: "mcp-git", Reason: "down"}},
+	})
+	for name, want := range map[string]string{
+		"mcp__git_hub__create_issue": "git hub",
+		"mcp__Git-Hub__create_issue": "git hub",
+		"mcp__git__status":           "git",
+		"mcp__git__":                 "",
+		"mcp__gitea__create_issue":   "",
+		"create_issue":               "",
+	} {
+		r := c.Resolve(name)
+		if r.Verdict != Unknown || (r.Hidden == nil) != (want == "") || r.Hidden != nil && (r.Hidden.Label != want || len(r.Names) > 0) {
+			t.Errorf("%s: %+v, want the hidden source %q", name, r, want)
+		}
+	}
+	refusal := c.Resolve("mcp__git_hub__create_issue").Refusal()
+	if refusal == nil || refusal.Code != subjects.CodeToolNotFound || !strings.Contains(refusal.Message, "git hub is unavailable (connecting)") || strings.Contains(refusal.Message, "not retry") {
+		t.Errorf("refusal: %+v", refusal)
+	}
+	payload, isError := c.Describe([]byte(`{"names":["mcp__git_hub__create_issue","mcp__git__log"]}`))
+	if isError || !strings.Contains(string(payload), `"not_found":["mcp__git_hub__create_issue"]`) || !strings.Contains(string(payload), "Unavailable now: git hub (connecting).") {
+		t.Errorf("describe: %s", payload)
+	}
+	if r := c.Resolve("mcp__git__log"); r.Verdict != Callable {
+		t.Errorf("a tool that is there: %+v", r)
+	}
+}

@@ -72,7 +72,15 @@ type postings struct {
 	lengths     []uint32 // document -> number of words
 	nameWords   []uint8  // document -> number of words of its own name, Standard only
 	total       uint64   // sum of lengths
+
+	// common holds, for each term that is in one of commonEvery documents or more,
+	// its frequency in every document: looking it up there costs no search.
+	common map[uint32][]uint16
 }
+
+// commonEvery bounds the memory of postings.common: it has at most commonEvery
+// times as many terms as an average document, of two bytes a document each.
+const commonEvery = 8
 
 // list gives the postings of a term.
 func (p *postings) list(term uint32) (docs []uint32, frequencies []uint16) {
@@ -83,7 +91,7 @@ func (p *postings) list(term uint32) (docs []uint32, frequencies []uint16) {
 // bytes estimates the memory of the postings.
 func (p *postings) bytes() int64 {
 	const mapEntry = 16 + 4 + 1 + 8 // key, value, control byte, and free room
-	return int64(len(p.docs))*(4+2) + int64(len(p.starts))*4 + int64(len(p.lengths))*4 + int64(len(p.nameWords)) +
+	return int64(len(p.docs))*(4+2) + int64(len(p.common))*int64(2*len(p.lengths)) + int64(len(p.starts))*4 + int64(len(p.lengths))*4 + int64(len(p.nameWords)) +
 		int64(len(p.lexicon.words)+len(p.lexicon.stems))*mapEntry + int64(len(p.lexicon.terms))*16
 }
 
@@ -196,5 +204,22 @@ func (b *builder) invert(p *postings, ends []uint32) {
 			p.frequencies[at] = b.frequencies[entry]
 		}
 		from = end
+	}
+	p.spreadCommon()
+}
+
+// spreadCommon fills common.
+func (p *postings) spreadCommon() {
+	p.common = map[uint32][]uint16{}
+	for term := range uint32(len(p.starts) - 1) {
+		docs, frequencies := p.list(term)
+		if len(docs) == 0 || len(docs)*commonEvery < len(p.lengths) {
+			continue
+		}
+		everywhere := make([]uint16, len(p.lengths))
+		for i, doc := range docs {
+			everywhere[doc] = frequencies[i]
+		}
+		p.common[term] = everywhere
 	}
 }

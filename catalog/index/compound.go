@@ -20,6 +20,8 @@ func (s *search) find(u *unit) {
 	u.docs, u.frequencies = s.slotPostings(u.whole)
 	if u.parts < u.partsEnd {
 		u.docs, u.frequencies = s.withParts(u)
+	} else if len(u.docs)*commonEvery >= len(s.index.docs) && len(u.docs) > 0 {
+		u.everywhere = s.postings.common[s.slots[u.whole].term]
 	}
 	u.holders = len(u.docs)
 	for i := range s.options.Extra {

@@ -47,7 +47,8 @@
 //
 // Words are Unicode. Accents and points, compatibility forms and case are folded
 // (café, CAFE and ＣＡＦＥ are one word). Compound words count whole and in parts:
-// stockItemBatch as stock, item, batch; http2 as http, 2. A document holds a
+// stockItemBatch as stock, item, batch; http2 as http, 2. The s behind capitals is
+// dropped (PRs is pr). A document holds a
 // compound word of the query if it holds the whole or all of the parts; if no
 // document does, the parts are taken as if written apart. Text in scripts without
 // spaces, and Hangul, counts in pairs of characters and in single ones; a query's

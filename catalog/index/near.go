@@ -9,97 +9,204 @@ import (
 // leastShare is the share of the query's weight that a near match must hold.
 const leastShare = 0.05
 
-// roundingSlack keeps sums that were made in another order from deciding.
-const roundingSlack = 1e-9
+// roundingSlack is the part of the query's weight by which sums made in another
+// order, and in single precision, may be off. It keeps them from deciding: what
+// comes so close is summed as the result is.
+const roundingSlack = 1e-4
+
+// nearScratch is what findNear works with. weights has a place for every document
+// of the index and is all zero between searches.
+type nearScratch struct {
+	top     top
+	rarest  []int     // units but stop words that a document of the index holds, fewest holders first
+	rest    []float32 // rest[i] is the weight of the words from rarest[i] on
+	weights []float32 // document -> weight of the words seen so far
+	touched []uint32  // documents with a weight; those that one word brought are ascending
+	open    []uint32  // of these, the ones that may still be a result
+	best    []float32 // the largest weights, a heap with the least first
+}
 
 // findNear finds the documents, matches left out, that hold the largest share of
 // the query's weight. The share of a document is the sum of the idf of the words
 // that it holds, divided by that of all words, unknown words included. Equal
 // shares are ordered as matches would be.
 //
-// Words are taken rarest first, and the documents of each that hold none before
-// it. Since such a document can hold no more than the words from there on, most
-// queries never come to the long lists of their common words.
+// Words are taken rarest first, and their weight is added to all documents that
+// hold them, as long as a document with no other words could still be a result.
+// From there on only documents that have some weight are looked up in the longer
+// lists of the common words. Only what can be a result is rated.
 func (s *search) findNear(limit int) {
-	s.near.begin(limit)
-	s.rarest = s.rarest[:0]
-	for i := range s.units {
-		if !s.units[i].stop && s.units[i].holders > 0 {
-			s.rarest = append(s.rarest, i)
-		}
-	}
-	slices.SortStableFunc(s.rarest, func(a, b int) int { return cmp.Compare(s.units[a].holders, s.units[b].holders) })
-	// rest[i] is the weight of the words from rarest[i] on.
-	s.rest = append(s.rest[:0], make([]float64, len(s.rarest)+1)...)
-	for i := len(s.rarest) - 1; i >= 0; i-- {
-		s.rest[i] = s.rest[i+1] + s.units[s.rarest[i]].idf
-	}
+	n := &s.near
+	n.top.begin(limit)
 	for i := range s.options.Extra {
 		if s.lookExtra(i) {
 			s.offerNear(uint32(len(s.index.docs) + i))
 		}
 	}
-	for i := range s.rarest {
-		if s.rest[i] < s.leastWeight() {
+	s.orderRarest()
+	if len(n.rarest) == 0 {
+		return
+	}
+	if len(n.weights) < len(s.index.docs) {
+		n.weights = make([]float32, len(s.index.docs))
+	}
+	n.touched, n.open = n.touched[:0], n.open[:0]
+	slack := float32(roundingSlack * s.mass)
+	least := float32(s.leastWeight())
+	for _, i := range n.rarest {
+		// So many documents hold the word that a result has at least its weight.
+		if u := &s.units[i]; len(u.docs) >= limit+len(s.top.heap) {
+			least = max(least, float32(u.idf))
 			break
 		}
-		s.nearHolding(i)
+	}
+	at := 0
+	for ; at < len(n.rarest) && n.rest[at] >= least-slack; at++ {
+		n.spread(&s.units[n.rarest[at]])
+	}
+	for _, c := range s.top.heap { // matches; the extra ones have no weight here
+		if int(c.doc) < len(s.index.docs) {
+			n.weights[c.doc] = 0
+		}
+	}
+	n.open = append(n.open, n.touched...)
+	least = n.settle(least, slack, n.rest[at], limit)
+	for ; at < len(n.rarest); at++ {
+		n.look(&s.units[n.rarest[at]])
+		least = n.settle(least, slack, n.rest[at+1], limit)
+	}
+	s.rateOpen()
+	for _, doc := range n.touched {
+		n.weights[doc] = 0
 	}
 }
 
-// leastWeight is what a document must hold to be worth a closer look.
+// orderRarest sets the order of the words and what is left of them.
+func (s *search) orderRarest() {
+	n := &s.near
+	n.rarest = n.rarest[:0]
+	for i := range s.units {
+		if !s.units[i].stop && len(s.units[i].docs) > 0 {
+			n.rarest = append(n.rarest, i)
+		}
+	}
+	slices.SortStableFunc(n.rarest, func(a, b int) int { return cmp.Compare(len(s.units[a].docs), len(s.units[b].docs)) })
+	n.rest = append(n.rest[:0], make([]float32, len(n.rarest)+1)...)
+	for i := len(n.rarest) - 1; i >= 0; i-- {
+		n.rest[i] = n.rest[i+1] + float32(s.units[n.rarest[i]].idf)
+	}
+}
+
+// leastWeight is what a document must hold to be a result.
 func (s *search) leastWeight() float64 {
 	share := leastShare
-	if s.near.full() {
-		share = max(share, s.near.heap[0].share)
+	if s.near.top.full() {
+		share = max(share, s.near.top.heap[0].share)
 	}
-	return share*s.mass - roundingSlack*s.mass
+	return share * s.mass
 }
 
-// nearHolding offers the documents that hold the i-th rarest word and none that
-// is rarer.
-func (s *search) nearHolding(i int) {
-	s.rewind()
-	rarest := &s.units[s.rarest[i]]
-	for at, doc := range rarest.docs {
-		least := s.leastWeight()
-		if s.rest[i] < least {
+// spread adds a word's weight to all documents that hold it.
+func (n *nearScratch) spread(u *unit) {
+	weight, weights := float32(u.idf), n.weights
+	n.touched = slices.Grow(n.touched, len(u.docs))
+	free := n.touched[len(n.touched) : len(n.touched)+len(u.docs)]
+	fresh := 0
+	for _, doc := range u.docs {
+		w := weights[doc]
+		weights[doc] = w + weight
+		free[fresh] = doc
+		if w == 0 {
+			fresh++
+		}
+	}
+	n.touched = n.touched[:len(n.touched)+fresh]
+}
+
+// look adds a word's weight to the open documents that hold it.
+func (n *nearScratch) look(u *unit) {
+	weight, at := float32(u.idf), 0
+	if u.everywhere != nil {
+		for _, doc := range n.open {
+			if u.everywhere[doc] != 0 {
+				n.weights[doc] += weight
+			}
+		}
+		return
+	}
+	before := uint32(0)
+	for _, doc := range n.open {
+		if doc < before {
+			at = 0
+		}
+		before = doc
+		if at = seek(u.docs, at, doc); at < len(u.docs) && u.docs[at] == doc {
+			n.weights[doc] += weight
+		}
+	}
+}
+
+// settle gives what a result holds at least, judged by the weights so far, and
+// closes the documents that can not come to it with what is left of the words.
+func (n *nearScratch) settle(least, slack, left float32, limit int) float32 {
+	n.best = n.best[:0]
+	for _, doc := range n.open {
+		if w := n.weights[doc]; len(n.best) < limit || w > n.best[0] {
+			n.keep(w, limit)
+		}
+	}
+	if len(n.best) == limit {
+		least = max(least, n.best[0])
+	}
+	kept := n.open[:0]
+	for _, doc := range n.open {
+		if w := n.weights[doc]; w > 0 && w+left >= least-slack {
+			kept = append(kept, doc)
+		}
+	}
+	n.open = kept
+	return least
+}
+
+// keep puts a weight among the best.
+func (n *nearScratch) keep(weight float32, limit int) {
+	if len(n.best) < limit {
+		n.best = append(n.best, weight)
+		for i := len(n.best) - 1; i > 0 && n.best[i] < n.best[(i-1)/2]; i = (i - 1) / 2 {
+			n.best[i], n.best[(i-1)/2] = n.best[(i-1)/2], n.best[i]
+		}
+		return
+	}
+	h := n.best
+	h[0] = weight
+	for i := 0; ; {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
+			if h[child] < h[least] {
+				least = child
+			}
+		}
+		if least == i {
 			return
 		}
-		if s.reaches(i, doc, least) {
-			s.frequencies[s.rarest[i]] = rarest.frequencies[at]
-			for j := range s.units {
-				if u := &s.units[j]; u.stop {
-					s.frequencies[j] = u.read(doc)
-				}
-			}
-			s.offerNear(doc)
-		}
+		h[i], h[least] = h[least], h[i]
+		i = least
 	}
 }
 
-// reaches tells whether a document that holds the i-th rarest word holds at
-// least so much together with the others, and none that is rarer. It sets their
-// frequencies.
-func (s *search) reaches(i int, doc uint32, least float64) bool {
-	most := s.rest[i]
-	for _, other := range s.rarest[i+1:] {
-		u := &s.units[other]
-		f := u.read(doc)
-		if f == 0 {
-			if most -= u.idf; most < least {
-				return false
-			}
+// rateOpen offers the documents that are left.
+func (s *search) rateOpen() {
+	before := ^uint32(0)
+	for _, doc := range s.near.open {
+		if doc < before { // the next word's documents
+			s.rewind()
 		}
-		s.frequencies[other] = f
-	}
-	for _, rarer := range s.rarest[:i] {
-		if s.units[rarer].read(doc) != 0 {
-			return false
+		before = doc
+		for i := range s.units {
+			s.frequencies[i] = s.units[i].read(doc)
 		}
-		s.frequencies[rarer] = 0
+		s.offerNear(doc)
 	}
-	return true
 }
 
 // offerNear offers the document looked at as a near match.
@@ -111,10 +218,11 @@ func (s *search) offerNear(doc uint32) {
 		}
 	}
 	share := weight / s.mass
-	if share < leastShare || s.near.full() && share < s.near.heap[0].share || s.isMatch(doc) {
+	near := &s.near.top
+	if share < leastShare || near.full() && share < near.heap[0].share || s.isMatch(doc) {
 		return
 	}
-	s.near.offer(candidate{doc: doc, share: share, score: s.score(doc)})
+	near.offer(candidate{doc: doc, share: share, score: s.score(doc)})
 }
 
 // isMatch tells whether a document is among the matches. There are fewer than

@@ -28,7 +28,8 @@ type unit struct {
 
 	docs        []uint32 // its postings
 	frequencies []uint16
-	holders     int // number of documents, extra ones included
+	everywhere  []uint16 // its frequency in every document, where it is common; else nil
+	holders     int      // number of documents, extra ones included
 	idf         float64
 	at          int // how far docs have been read
 }

@@ -35,10 +35,8 @@ type search struct {
 
 	exact       []uint32
 	frequencies []uint16 // unit -> frequency in the document looked at
-	rarest      []int    // units but stop words, fewest holders first
-	rest        []float64
 	top         top
-	near        top
+	near        nearScratch
 }
 
 // Search ranks the documents for one query.
@@ -89,7 +87,7 @@ func (s *search) run(x *Index, query string, o Options) Result {
 	result := Result{Matches: s.top.hits()}
 	if o.NearMatches && len(result.Matches) < o.Limit {
 		s.findNear(o.Limit - len(result.Matches))
-		result.Near = s.near.hits()
+		result.Near = s.near.top.hits()
 		result.UnmatchedTerms = s.unmatched()
 	}
 	return result
@@ -201,6 +199,9 @@ func (s *search) rewind() {
 // read gives the frequency of the unit in a document of the index, 0 if it does
 // not hold it. Documents must be asked for in ascending order.
 func (u *unit) read(doc uint32) uint16 {
+	if u.everywhere != nil {
+		return u.everywhere[doc]
+	}
 	at := u.at
 	if at < len(u.docs) && u.docs[at] < doc {
 		at = seek(u.docs, at, doc)

@@ -3,6 +3,7 @@ package index
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,7 +37,7 @@ func TestWordsAreFoldedAndSplitBesideTheWhole(t *testing.T) {
 		"XMLHttpRequest":               "xml|http|request",
 		"HTTP2Server":                  "http|2|server",
 		"stockItemBatch_find":          "stock|item|batch find",
-		"userIDs URLs IDs":             "user|ids urls ids",
+		"userIDs URLs IDs":             "user|id url id",
 		"iPhone eBay OAuth2":           "iphone ebay oauth|2",
 		"s3 k8s p2p x509 v2 3d":        "s3 k8s p2p x509 v2 3d",
 		"ipv6 sha256 int64 2fa":        "ipv|6 sha|256 int|64 2|fa",
@@ -275,5 +276,39 @@ func TestBytesGrowsWithWhatIsPrepared(t *testing.T) {
 	x.Search("create", Options{Limit: 1, Ranking: Reference})
 	if before <= 0 || x.Bytes() <= before || x.Len() != 200 {
 		t.Errorf("%d bytes, then %d, of %d documents", before, x.Bytes(), x.Len())
+	}
+}
+
+func TestPluralsOfCapitalsAreFoundBySingularsAndBack(t *testing.T) {
+	docs := []Document{
+		tool("merge_pr", "Merges a PR."),
+		tool("vm_list", "Lists your VMs."),
+		tool("getDBs", "Backs up databases."),
+		tool("resolve_dns", "Asks a DNS server."),
+		tool("écrirePDFs", ""),
+	}
+	x := Build(docs)
+	for query, want := range map[string]string{
+		"merge PRs":    "merge_pr",
+		"openPRs":      "",
+		"VM":           "vm_list",
+		"VMs":          "vm_list",
+		"db":           "getDBs",
+		"get DB":       "getDBs",
+		"getDBs":       "getDBs",
+		"dns":          "resolve_dns",
+		"DNS":          "resolve_dns",
+		"dn":           "",
+		"écrirePDF":    "écrirePDFs",
+		"pdf":          "écrirePDFs",
+		"écrire PDFs":  "écrirePDFs",
+		"the VMs' DNS": "vm_list",
+	} {
+		if got := x.Search(query, Options{Limit: 5}); names(docs, got.Matches) != want {
+			t.Errorf("%q finds %q, want %q", query, names(docs, got.Matches), want)
+		}
+	}
+	if got := x.Search("list GPUs", Options{Limit: 5, NearMatches: true}); !slices.Equal(got.UnmatchedTerms, []string{"GPUs"}) {
+		t.Errorf("unmatched %q, want the word as it was written", got.UnmatchedTerms)
 	}
 }

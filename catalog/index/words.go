@@ -142,7 +142,11 @@ func (s *scanner) plain() bool {
 		s.split(s.raw[length-1] == 's')
 	}
 	if uppers > 0 {
-		s.folded = appendLower(s.folded[:0], s.raw)
+		word := s.raw
+		if compound && s.pluralOfCapitals(word[length-1] == 's') {
+			word = word[:length-1]
+		}
+		s.folded = appendLower(s.folded[:0], word)
 		s.raw = ""
 	}
 	return true
@@ -196,6 +200,9 @@ func (s *scanner) segment() {
 		s.folded = utf8.AppendRune(s.folded, unicode.ToLower(r))
 	}
 	s.split(piece[n-1] == 's')
+	if s.pluralOfCapitals(piece[n-1] == 's') {
+		s.folded = s.folded[:len(s.folded)-1]
+	}
 	for i, at := range s.cuts {
 		s.cuts[i] = s.offsets[at]
 	}
@@ -230,4 +237,24 @@ func (s *scanner) split(endsInS bool) {
 			from = i
 		}
 	}
+}
+
+// pluralOfCapitals tells whether the word, or the last part of it, is a plural
+// like PRs or VMs: two capitals or more and an s. No stemmer knows these, since
+// stemmers keep the s of words without a vowel.
+func (s *scanner) pluralOfCapitals(endsInS bool) bool {
+	last := len(s.kinds) - 1
+	from := 0
+	if len(s.cuts) > 0 {
+		from = s.cuts[len(s.cuts)-1]
+	}
+	if !endsInS || last-from < 2 {
+		return false
+	}
+	for _, k := range s.kinds[from:last] {
+		if k != upper {
+			return false
+		}
+	}
+	return true
 }
