@@ -8,6 +8,10 @@
 //	assembly, err := s.Assemble(ctx, subjects.AssembleRequest{Toolsets: []string{"mcp-github"}})
 //	reply, err := s.Call(ctx, client.Catalog(assembly.Catalog), "mcp__github__create_issue", args)
 //
+// Call waits for the result. CallDurable returns once the call is stored, and
+// Wait or Fetch give its result, for 24 hours; Stop ends a call, and Events
+// tells what happens meanwhile. People who decide on calls are an Approver.
+//
 // A session whose own definitions can be called executes them with Serve.
 //
 // # Errors
@@ -29,5 +33,8 @@
 //     the first answer.
 //  4. JSON that the client does not look into (definitions, arguments, results)
 //     is handed on byte for byte.
-//  5. A Client, a Session and a Server are safe for concurrent use.
+//  5. A blob that did not come whole is an error, never a shorter result.
+//  6. A watching Approver is there for the worker although nobody reads its
+//     feed; it decides nothing by itself.
+//  7. A Client, a Session, an Approver and a Server are safe for concurrent use.
 package client

@@ -52,6 +52,35 @@ func connect() (*nats.Conn, func()) {
 	if err != nil {
 		panic(err)
 	}
+	_, err = nc.Subscribe("toolbridge.v1.*.*.call", func(m *nats.Msg) {
+		var r subjects.BridgeRequest
+		if err := subjects.Decode(m.Data, &r); err != nil {
+			panic(err)
+		}
+		answer(m, `{"id":"`+r.ID+`","stored":true}`)
+	})
+	if err != nil {
+		panic(err)
+	}
+	_, err = nc.Subscribe("toolbridge.v1.*.*.fetch", func(m *nats.Msg) {
+		answer(m, `{"id":"c1","name":"tool_call","is_error":false,"result":{"sum":3}}`)
+	})
+	if err != nil {
+		panic(err)
+	}
+	const asked = `{"id":"a1","session":"s1","call_id":"c1","index":0,"tool":"sum","arguments":{"a":1,"b":2},"arguments_json":"{\"a\":1,\"b\":2}","choices":["once","deny"]}`
+	_, err = nc.Subscribe("toolbridge.v1.*._approvals.list.*", func(m *nats.Msg) {
+		answer(m, `{"approvals":[`+asked+`],"remembered":[]}`)
+	})
+	if err != nil {
+		panic(err)
+	}
+	_, err = nc.Subscribe("toolbridge.v1.*._approvals.decide.ada", func(m *nats.Msg) {
+		answer(m, `{"id":"a1","state":"approved","choice":"once","by":"ada","at":"2026-01-01T00:00:00Z"}`)
+	})
+	if err != nil {
+		panic(err)
+	}
 	return nc, func() {
 		nc.Close()
 		ns.Shutdown()
@@ -166,4 +195,100 @@ func ExampleSession_Bridge() {
 	}
 	fmt.Println(reply.ID, string(reply.Result))
 	// Output: c7 {"sum":3}
+}
+
+func ExampleSession_CallDurable() {
+	nc, stop := connect()
+	defer stop()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	c, err := client.New(nc, client.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer c.Close()
+	s, err := c.Session("default", "s1")
+	if err != nil {
+		panic(err)
+	}
+	id, err := s.CallDurable(ctx, client.Catalog("sha256:51"), "sum", json.RawMessage(`{"a":1,"b":2}`))
+	if err != nil {
+		panic(err)
+	}
+	// From here on the call is in good hands; this process may end, and another
+	// one fetch the result.
+	reply, err := s.Wait(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(reply.IsError, string(reply.Result))
+	// Output: false {"sum":3}
+}
+
+func ExampleApprover() {
+	nc, stop := connect()
+	defer stop()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	c, err := client.New(nc, client.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer c.Close()
+	ada, err := c.Approver("default", "ada")
+	if err != nil {
+		panic(err)
+	}
+	list, err := ada.List(ctx, "")
+	if err != nil {
+		panic(err)
+	}
+	for _, a := range list.Approvals {
+		fmt.Println("may", a.Session, "call", a.Tool, "with", a.ArgumentsJSON)
+		decision, err := ada.Decide(ctx, client.Answer(a, subjects.ChoiceOnce, ""))
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(decision.State, "by", decision.By)
+	}
+	// Output:
+	// may s1 call sum with {"a":1,"b":2}
+	// approved by ada
+}
+
+func ExampleApprover_Watch() {
+	nc, stop := connect()
+	defer stop()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	c, err := client.New(nc, client.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer c.Close()
+	ada, err := c.Approver("default", "ada")
+	if err != nil {
+		panic(err)
+	}
+	news, err := ada.Watch(ctx)
+	if err != nil {
+		panic(err)
+	}
+	defer news.Stop()
+
+	// What a worker sends when a call needs a person's word.
+	_, err = nc.RequestMsgWithContext(ctx, &nats.Msg{
+		Subject: "toolbridge.v1.default._approvals.requested",
+		Data:    []byte(`{"id":"a1","session":"s1","tool":"sum","arguments_json":"{\"a\":1,\"b\":2}"}`),
+		Header:  nats.Header{"Toolbridge-Kind": {"approval"}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	n := <-news.C
+	fmt.Println(n.Requested.Tool, n.Requested.ArgumentsJSON)
+	// Output: sum {"a":1,"b":2}
 }

@@ -10,9 +10,10 @@ import (
 	"go.uber.org/goleak"
 
 	"toolbridge/subjects"
+	testbus "toolbridge/test/bus"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testbus.Leaks()...) }
 
 // bus starts a NATS server in this process and returns a way to connect to it.
 func bus(t testing.TB, change func(*server.Options)) func(...nats.Option) *nats.Conn {

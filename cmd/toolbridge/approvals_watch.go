@@ -27,7 +27,8 @@ func (approvalsWatchCommand) Help() string {
   a  allow this tool always, for the session's user
   d  deny it
   skip  leave it to others
-Words behind the letter are the reason. While this runs, the tenant has an approver: calls that need one wait.
+Words behind the letter are the reason. While this runs, the tenant has an approver: calls that need one wait. It ends with
+its input.
 With --json nothing is asked: one JSON object is printed for each message, {"type":"approval.requested","approval":…} or {"type":"approval.settled","decision":…}.`
 }
 

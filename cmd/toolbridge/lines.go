@@ -9,8 +9,8 @@ import (
 )
 
 // lines reads a person's answers. From a terminal it reads all the time, so that
-// what was typed before a question is not its answer; from a pipe it reads only
-// when asked, since what a program wrote there waits its turn.
+// what was typed before a question is not its answer; from a pipe it hands a line
+// over only when asked, since what a program wrote there waits its turn.
 type lines struct {
 	C        <-chan string // closed at the end of the input
 	Terminal bool
@@ -33,13 +33,10 @@ func readLines(from io.Reader, done <-chan struct{}) *lines {
 		defer close(out)
 		s := bufio.NewScanner(from)
 		s.Buffer(make([]byte, 0, 4096), maxLine)
-		for {
+		for s.Scan() {
 			select {
 			case <-l.ask:
 			case <-done:
-				return
-			}
-			if !s.Scan() {
 				return
 			}
 			select {
