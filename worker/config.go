@@ -60,6 +60,12 @@ type Config struct {
 	CallSlots int
 	// CallLease is how long a lost worker's call stays with it; 0 means 30 s.
 	CallLease time.Duration
+	// CallQueued sends every call through the queue; otherwise a worker with a free
+	// slot runs what it accepts.
+	CallQueued bool
+	// CallStep hears of the points of every call; for tests that stop a worker at
+	// one of them. See call.Config.Step.
+	CallStep func(point, callID string)
 	// Partitions is how many queues and journals the calls are spread over, the
 	// same for every worker of a deployment; 0 means 1.
 	Partitions int

@@ -130,7 +130,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	w.approvals = newApprovals(w.nc, w.cfg.Space, st, calls, w.cfg.ApprovalWait, w.log)
 	w.calls = call.New(call.Config{
 		Space: w.cfg.Space, Policy: policy, RejectLocalBatches: w.cfg.RejectLocalBatches,
-		Timeout: w.cfg.ToolTimeout, Concurrency: w.cfg.ToolConcurrency, Slots: w.cfg.CallSlots, Lease: w.cfg.CallLease,
+		Timeout: w.cfg.ToolTimeout, Concurrency: w.cfg.ToolConcurrency, Slots: w.cfg.CallSlots, Lease: w.cfg.CallLease, Queued: w.cfg.CallQueued, Step: w.cfg.CallStep,
 		ApprovalTimeout: w.cfg.ApprovalTimeout, MaxResult: w.cfg.MaxResult, Logger: w.log,
 	}, w.nc, st, calls, w.bus, call.NewChecks(w.cfg.checks(), w.nc, st, calls), w.approvals)
 	for _, watch := range []func(context.Context, context.Context) (func(), error){w.grants.watch, w.registry.watch} {
