@@ -41,7 +41,8 @@ func (a *Approver) Name() string { return a.name }
 // Request sends any message to list or decide (one of the Area constants) and
 // returns the reply's JSON as it came. The typed methods are built on it.
 func (a *Approver) Request(ctx context.Context, area string, message any) (json.RawMessage, error) {
-	space, subject := a.client.cfg.Space, ""
+	space := a.client.cfg.Space
+	var subject string
 	switch area {
 	case subjects.AreaApprovalsList:
 		subject = space.ApprovalList(a.tenant, a.name)

@@ -73,7 +73,7 @@ func (c *approvalsWatchCommand) follow(ctx context.Context, p *program, feed *cl
 		Decision *subjects.Decision `json:"decision,omitempty"`
 	}
 	told := map[string]bool{}
-	print := func(l line) error {
+	tell := func(l line) error {
 		body, err := subjects.Encode(l)
 		if err != nil {
 			return err
@@ -82,7 +82,7 @@ func (c *approvalsWatchCommand) follow(ctx context.Context, p *program, feed *cl
 	}
 	for i := range list.Approvals {
 		told[list.Approvals[i].ID] = true
-		if err := print(line{Type: subjects.EventApprovalRequested, Approval: &list.Approvals[i]}); err != nil {
+		if err := tell(line{Type: subjects.EventApprovalRequested, Approval: &list.Approvals[i]}); err != nil {
 			return err
 		}
 	}
@@ -95,10 +95,10 @@ func (c *approvalsWatchCommand) follow(ctx context.Context, p *program, feed *cl
 				return nil
 			case news.Requested != nil && (c.Session == "" || news.Requested.Session == c.Session) && !told[news.Requested.ID]:
 				told[news.Requested.ID] = true
-				err = print(line{Type: subjects.EventApprovalRequested, Approval: news.Requested})
+				err = tell(line{Type: subjects.EventApprovalRequested, Approval: news.Requested})
 			case news.Settled != nil && (c.Session == "" || told[news.Settled.ID]):
 				delete(told, news.Settled.ID)
-				err = print(line{Type: subjects.EventApprovalSettled, Decision: news.Settled})
+				err = tell(line{Type: subjects.EventApprovalSettled, Decision: news.Settled})
 			}
 			if err != nil {
 				return err

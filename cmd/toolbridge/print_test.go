@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -57,6 +58,55 @@ connectors: unavailable unreachable
 `
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestEventsAreOneLineEach(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"type":"call.accepted","call_id":"c1","total_count":3}`:                                                           "call.accepted       c1 3 entries",
+		`{"type":"tool.started","call_id":"c1","index":2,"tool":"t"}`:                                                       "tool.started        c1 t (entry 2)",
+		`{"type":"tool.finished","call_id":"c1","index":0,"tool":"t","is_error":true,"code":"TIMEOUT","duration_ms":1500}`:  "tool.finished       c1 t failed TIMEOUT in 1.5s",
+		`{"type":"call.finished","call_id":"c1","is_error":false,"total_count":3,"error_count":1,"duration_ms":12}`:         "call.finished       c1 1 of 3 failed in 12ms",
+		`{"type":"approval.settled","call_id":"c1","tool":"t","decision":{"id":"a1","state":"expired","reason":"expired"}}`: "approval.settled    c1 t approval a1 expired",
+		`{"type":"approval.requested","call_id":"c1","tool":"t","approval":{"id":"a1","reason":"two\nlines\u001b[31m"}}`:    "approval.requested  c1 t approval a1: two lines [31m",
+		`{"type":"tool.late","call_id":"c1","tool":"t","is_error":false}`:                                                   "tool.late           c1 t ok",
+		`{"type":"connection.update","operation":"o1","targets":[{"target":"x","name":"gmail","status":"connected"}]}`:      "connection.update   o1 gmail connected",
+		`{"type":"catalog.changed","catalog":"sha256:ab","toolset":"mcp-x"}`:                                                "catalog.changed     mcp-x sha256:ab",
+		`{"type":"brand.new"}`: "brand.new           ",
+	} {
+		var e subjects.Event
+		if err := json.Unmarshal([]byte(raw), &e); err != nil {
+			t.Fatal(err)
+		}
+		e.At = "soon"
+		if got := eventLine(e); got != "soon  "+want {
+			t.Errorf("%s\n%q, want\n%q", raw, got, "soon  "+want)
+		}
+	}
+}
+
+func TestStopsAreTold(t *testing.T) {
+	var b strings.Builder
+	printStopped(output.New(&b, func(string) (string, bool) { return "", false }), "", []subjects.Stopped{
+		{CallID: "c1", Interrupted: []int{1, 2}, InFlight: []int{0}}, {CallID: "c2"},
+	})
+	if want := "c1\n  interrupted, will never start: entries 1, 2\n  had started and was told to end: entry 0; the result tells what happened\n"; b.String() != want {
+		t.Error(b.String())
+	}
+}
+
+func TestAnApprovalWithAForeignDigestIsMarked(t *testing.T) {
+	var b strings.Builder
+	a := subjects.Approval{ID: "a1", Tool: "t", ArgumentsJSON: `{"a":1}`, ArgumentsSHA256: "00", ExpiresAt: "2026-01-01T00:00:10Z", RequestedAt: "x"}
+	now, err := time.Parse(time.RFC3339, "2026-01-01T00:00:11Z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	printApprovals(output.New(&b, func(string) (string, bool) { return "", false }), subjects.ApprovalListReply{Approvals: []subjects.Approval{a}, Omitted: 2}, now)
+	for _, want := range []string{"  warning    the arguments below are not those", ", now\n", "2 entries more had no room"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
 	}
 }
 

@@ -63,3 +63,23 @@ func TestControlCharactersFromOutsideAreNotPrinted(t *testing.T) {
 		t.Errorf("heading = %q", b.String())
 	}
 }
+
+func TestExactTextKeepsItsMeaningAndShowsWhatIsHidden(t *testing.T) {
+	for text, want := range map[string]string{
+		"{\n  \"a\": \"é 日本 😀\"\n}":            "  {\n    \"a\": \"é 日本 😀\"\n  }\n",
+		"\x1b[2J\x7f\u0085\t":                  "  \\u001b[2J\\u007f\\u0085\\u0009\n",
+		"\u202e\u2066\u200b\ufeff\u00ad\u2028": "  \\u202e\\u2066\\u200b\\ufeff\\u00ad\\u2028\n",
+		"\u00a0\u3000\u2003":                   "  \\u00a0\\u3000\\u2003\n",
+		"a\ufe0f\u3164\u115f\u2800\u034f":      "  a\\ufe0f\\u3164\\u115f\\u2800\\u034f\n",
+		"\U000e0041\U000e0100":                 "  \\udb40\\udc41\\udb40\\udd00\n",
+		"\xff":                                 "  �\n",
+		"a\rb":                                 "  a\\u000db\n",
+	} {
+		var b strings.Builder
+		p := &Printer{w: &b, width: 40, bold: true}
+		p.Exact(2, text)
+		if b.String() != want {
+			t.Errorf("%q: %q, want %q", text, b.String(), want)
+		}
+	}
+}
