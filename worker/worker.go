@@ -168,7 +168,7 @@ func (w *Worker) serve() error {
 		Name: subjects.ServiceName, Version: w.cfg.Version, QueueGroup: subjects.QueueWorkers,
 		Description: "Tool search for agents: assemble, search, describe and call",
 		StatsHandler: func(*micro.Endpoint) any {
-			return map[string]int64{"served": w.served.Load(), "errors": w.errors.Load(), "dropped": w.dropped.Load(), "busy": w.busy.Load(), "in_flight": int64(len(w.slots))}
+			return map[string]int64{"served": w.served.Load(), "errors": w.errors.Load(), "dropped": w.dropped.Load(), "busy": w.busy.Load(), "in_flight": int64(len(w.slots) + len(w.waits))}
 		},
 		ErrorHandler: func(_ micro.Service, e *micro.NATSError) {
 			w.log.Warn("micro service", "subject", e.Subject, "error", e.Description)
