@@ -20,6 +20,7 @@ type search struct {
 	parts    []int // slots of the compound units' parts
 	units    []unit
 	opened   []unit
+	most     int   // how many units there were at most
 	sequence []int // Reference: the query's words as units, with repetitions
 
 	extraFrequencies []uint16 // document by slot
@@ -60,9 +61,10 @@ func (s *search) release() {
 	s.ascii.text, s.ascii.raw = "", ""
 	s.words.reset("")
 	s.words.raw, s.words.onePart = "", word{}
-	clear(s.slots[:cap(s.slots)])
-	clear(s.units[:cap(s.units)])
-	clear(s.opened[:cap(s.opened)])
+	clear(s.slots)
+	// Either list may have become shorter since it was filled.
+	clear(s.units[:min(max(s.most, len(s.units)), cap(s.units))])
+	clear(s.opened[:min(max(s.most, len(s.opened)), cap(s.opened))])
 }
 
 func (s *search) run(x *Index, query string, o Options) Result {
@@ -70,6 +72,7 @@ func (s *search) run(x *Index, query string, o Options) Result {
 	s.postings = x.analysed(o.Ranking)
 	s.slots, s.parts, s.units, s.sequence = s.slots[:0], s.parts[:0], s.units[:0], s.sequence[:0]
 	s.documents, s.totalLength = len(x.docs)+len(o.Extra), s.postings.total
+	s.most = 0
 	if o.Ranking == Reference {
 		s.readReference()
 		if len(s.units) == 0 {
@@ -78,6 +81,7 @@ func (s *search) run(x *Index, query string, o Options) Result {
 	} else {
 		s.readStandard()
 	}
+	s.most = len(s.units)
 	s.readExtra()
 	s.resolve()
 	s.weigh()
