@@ -51,10 +51,14 @@ func (s *search) withParts(u *unit) (docs []uint32, frequencies []uint16) {
 		}
 	}
 	candidates, _ := s.slotPostings(rarest)
-	whole, at := 0, make([]int, len(slots))
+	from := len(s.joinedDocs)
+	joined := func(doc uint32, frequency uint16) {
+		s.joinedDocs, s.joinedFrequencies = append(s.joinedDocs, doc), append(s.joinedFrequencies, frequency)
+	}
+	whole, at := 0, [maxParts]int{}
 	for _, doc := range candidates {
 		for ; whole < len(u.docs) && u.docs[whole] < doc; whole++ {
-			docs, frequencies = append(docs, u.docs[whole]), append(frequencies, u.frequencies[whole])
+			joined(u.docs[whole], u.frequencies[whole])
 		}
 		if whole < len(u.docs) && u.docs[whole] == doc {
 			continue // comes next
@@ -67,10 +71,14 @@ func (s *search) withParts(u *unit) (docs []uint32, frequencies []uint16) {
 			return 0
 		})
 		if f != 0 {
-			docs, frequencies = append(docs, doc), append(frequencies, f)
+			joined(doc, f)
 		}
 	}
-	return append(docs, u.docs[whole:]...), append(frequencies, u.frequencies[whole:]...)
+	for ; whole < len(u.docs); whole++ {
+		joined(u.docs[whole], u.frequencies[whole])
+	}
+	to := len(s.joinedDocs)
+	return s.joinedDocs[from:to:to], s.joinedFrequencies[from:to:to]
 }
 
 // dropJoints drops pairs of characters that no document holds beside pairs that
