@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"toolbridge/subjects"
 )
 
 // benchTools is a JSON array of n definitions of about 1 KB each from 20 servers,
@@ -103,6 +105,25 @@ func BenchmarkSearchPayload(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkSearchHandler is what a worker does with a search between the bytes of
+// the request and those of the reply.
+func BenchmarkSearchHandler(b *testing.B) {
+	c := New(benchInput(b, 500))
+	c.Prepare()
+	body := []byte(`{"id":"c1","name":"tool_search","arguments":{"queries":["create a new invoice for workspace"]},"catalog":"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		var m subjects.BridgeRequest
+		if err := subjects.Decode(body, &m); err != nil {
+			b.Fatal(err)
+		}
+		payload, isError := c.Search(m.Arguments, SearchOptions{})
+		if _, err := subjects.Encode(&subjects.BridgeReply{ID: m.ID, Name: m.Name, IsError: isError, Result: payload}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"toolbridge/catalog/index"
@@ -24,7 +25,9 @@ type Catalog struct {
 	sources     []byte        // an empty result's available_sources as JSON; nil where there are none
 	hidden      []Unavailable // sources whose tools are hidden now, by label
 
-	writers sync.Pool // of *searchWriter
+	writers  sync.Pool                // of *searchWriter
+	records  []atomic.Pointer[string] // deferred tool -> its record in search results, once it was found
+	recorded atomic.Int64             // bytes of these
 
 	index func() *index.Index
 	built func() int64 // bytes of the index, 0 before it is built
@@ -55,6 +58,7 @@ func New(in Input) *Catalog {
 		visible:     make(map[string]struct{}, len(visible)),
 		sources:     appendSources(nil, countSources(deferred, in.Unavailable)),
 		hidden:      sortedUnavailable(in.Unavailable),
+		records:     make([]atomic.Pointer[string], len(deferred)),
 	}
 	// The first definition of a name stands; a visible one before a deferred one.
 	for _, d := range visible {
@@ -138,10 +142,11 @@ func (c *Catalog) Connectors() bool { return c.granted }
 func (c *Catalog) Prepare() { c.index() }
 
 // Bytes estimates the memory that the Catalog keeps: the definitions' bytes, what
-// was decoded of them, and the index once it is built.
+// was decoded of them, the index once it is built, and the records of tools that
+// were found.
 func (c *Catalog) Bytes() int64 {
 	const perName = 64 // an entry of the map of names
-	n := c.built()
+	n := c.built() + c.recorded.Load() + int64(len(c.records))*int64(unsafe.Sizeof(c.records[0]))
 	for i := range c.definitions {
 		d := &c.definitions[i]
 		n += int64(unsafe.Sizeof(*d)) + int64(len(d.Raw)) + perName

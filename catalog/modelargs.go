@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -19,7 +20,7 @@ func refused(format string, args ...any) *subjects.SlotError {
 // object, or a string that holds one. Nothing, null and blank text are an empty
 // object. usage is the shape that a refusal shows.
 func modelArguments(args []byte, usage string) ([]member, *subjects.SlotError) {
-	args = []byte(strings.TrimSpace(string(args)))
+	args = bytes.TrimSpace(args)
 	if len(args) > 0 && args[0] == '"' {
 		if v := jsontext.Value(args); !v.IsValid(jsontext.AllowInvalidUTF8(true)) {
 			return nil, refused("the arguments are a string that can not be read; send %s", usage)

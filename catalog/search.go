@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -29,6 +30,23 @@ type SearchArguments struct {
 func ParseSearchArguments(args []byte, c Config) (SearchArguments, *subjects.SlotError) {
 	c = c.effective()
 	a := SearchArguments{Limit: c.SearchDefaultLimit}
+	if queries, limit, ok := plainSearch(args); ok {
+		if limit >= 0 {
+			a.Limit = min(max(limit, 1), c.MaxSearchLimit)
+		}
+		a.Queries = queries[:0]
+		for i, q := range queries {
+			if refusal := a.add(i, trim(q)); refusal != nil {
+				return a, refusal
+			}
+		}
+		return a, a.check()
+	}
+	return a.read(args, c)
+}
+
+// read reads arguments of any shape.
+func (a SearchArguments) read(args []byte, c Config) (SearchArguments, *subjects.SlotError) {
 	list, refusal := modelArguments(args, searchUsage)
 	if refusal != nil {
 		return a, refusal
@@ -55,22 +73,36 @@ func ParseSearchArguments(args []byte, c Config) (SearchArguments, *subjects.Slo
 	}
 	for i, item := range items {
 		q, ok := textOf(item)
-		switch {
-		case !ok:
+		if !ok {
 			return a, refused("queries[%d] is not a text; send %s", i, searchUsage)
-		case longer(q, maxQueryChars):
-			return a, refused("queries[%d] has more than %d characters; say in a few words what you want to do", i, maxQueryChars)
-		case q != "":
-			a.Queries = append(a.Queries, q)
+		}
+		if refusal := a.add(i, q); refusal != nil {
+			return a, refusal
 		}
 	}
+	return a, a.check()
+}
+
+// add adds the i-th query that was sent.
+func (a *SearchArguments) add(i int, query string) *subjects.SlotError {
+	if longer(query, maxQueryChars) {
+		return refused("queries[%d] has more than %d characters; say in a few words what you want to do", i, maxQueryChars)
+	}
+	if query != "" {
+		a.Queries = append(a.Queries, query)
+	}
+	return nil
+}
+
+// check refuses a wrong number of queries.
+func (a *SearchArguments) check() *subjects.SlotError {
 	switch n := len(a.Queries); {
 	case n == 0:
-		return a, refused("\"queries\" holds no query that is not blank; send %s", searchUsage)
+		return refused("\"queries\" holds no query that is not blank; send %s", searchUsage)
 	case n > MaxQueries:
-		return a, refused("%d queries were sent, at most %d are answered at once; send the most important %d, the others in a further call", n, MaxQueries, MaxQueries)
+		return refused("%d queries were sent, at most %d are answered at once; send the most important %d, the others in a further call", n, MaxQueries, MaxQueries)
 	}
-	return a, nil
+	return nil
 }
 
 // Remote is a tool behind the hosted gateway that takes part in one search.
@@ -94,11 +126,16 @@ type SearchOptions struct {
 // Search answers tool_search: the payload, and whether it is an error that the
 // model caused. See Find for the payload.
 func (c *Catalog) Search(args []byte, o SearchOptions) (payload []byte, isError bool) {
+	return c.AppendSearch(nil, args, o)
+}
+
+// AppendSearch appends what Search answers to dst.
+func (c *Catalog) AppendSearch(dst, args []byte, o SearchOptions) (payload []byte, isError bool) {
 	a, refusal := ParseSearchArguments(args, c.config)
 	if refusal != nil {
-		return errorPayload(refusal.Code, refusal.Message), true
+		return append(dst, errorPayload(refusal.Code, refusal.Message)...), true
 	}
-	return c.Find(a, o), false
+	return c.AppendFind(dst, a, o), false
 }
 
 // Find answers a search as JSON:
@@ -113,6 +150,11 @@ func (c *Catalog) Search(args []byte, o SearchOptions) (payload []byte, isError 
 // gets the sources there are and a hint. Under the reference ranking there are no
 // near matches and unmatched terms.
 func (c *Catalog) Find(a SearchArguments, o SearchOptions) []byte {
+	return c.AppendFind(nil, a, o)
+}
+
+// AppendFind appends what Find answers to dst.
+func (c *Catalog) AppendFind(dst []byte, a SearchArguments, o SearchOptions) []byte {
 	w, _ := c.writers.Get().(*searchWriter)
 	if w == nil {
 		w = &searchWriter{c: c, named: map[string]struct{}{}}
@@ -134,7 +176,7 @@ func (c *Catalog) Find(a SearchArguments, o SearchOptions) []byte {
 	for _, q := range a.Queries {
 		size += len(q) + 8
 	}
-	b := append(make([]byte, 0, size), `{"queries":`...)
+	b := append(slices.Grow(dst, size), `{"queries":`...)
 	b = appendStrings(b, a.Queries)
 	b = append(b, `,"total_available":`...)
 	b = strconv.AppendInt(b, int64(len(c.deferred)+w.remotes), 10)

@@ -425,3 +425,23 @@ func FuzzSearchArguments(f *testing.F) {
 		}
 	})
 }
+
+func TestRecordsAreWrittenOnceAndCounted(t *testing.T) {
+	d, _, err := Decode(benchTools(60), Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := New(Input{Definitions: d, ContextLength: 200_000})
+	c.Prepare()
+	before := c.Bytes()
+	args := []byte(`{"queries":["create issue workspace","server03","create"],"limit":5}`)
+	first, _ := c.Search(args, SearchOptions{})
+	after := c.Bytes()
+	again, _ := c.AppendSearch([]byte("x"), args, SearchOptions{})
+	if "x"+string(first) != string(again) {
+		t.Errorf("answers differ:\n%s\n%s", first, again)
+	}
+	if after <= before || c.Bytes() != after {
+		t.Errorf("%d bytes, %d after a search, %d after another", before, after, c.Bytes())
+	}
+}

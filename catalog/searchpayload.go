@@ -79,30 +79,49 @@ func (w *searchWriter) hits(b []byte, hits []index.Hit, remote []Remote) []byte 
 		if h.Doc < len(w.c.deferred) {
 			d := w.c.deferred[h.Doc]
 			b = appendString(b, d.Name)
-			kind, name := d.source()
-			w.record(d.Name, kind, name, d.Description, d.Required)
+			if w.names(d.Name) {
+				w.records = append(w.records, w.c.record(h.Doc)...)
+			}
 			continue
 		}
 		r := &remote[h.Doc-len(w.c.deferred)]
 		b = appendString(b, r.Document.Name)
-		if w.record(r.Document.Name, sourceConnectors, r.SourceName, r.Description, r.Required) {
+		if w.names(r.Document.Name) {
+			w.records = appendRecord(w.records, r.Document.Name, sourceConnectors, r.SourceName, r.Description, r.Required)
 			w.remotes++
 		}
 	}
 	return append(b, ']')
 }
 
-// record writes the record of a tool unless it has one, and reports whether it
-// did.
-func (w *searchWriter) record(name, kind, source, description string, required []string) bool {
+// names notes that a tool gets a record, and reports whether it had none.
+func (w *searchWriter) names(name string) bool {
 	if _, ok := w.named[name]; ok {
 		return false
 	}
 	w.named[name] = struct{}{}
-	b := w.records
-	if len(b) > 0 {
-		b = append(b, ',')
+	if len(w.records) > 0 {
+		w.records = append(w.records, ',')
 	}
+	return true
+}
+
+// record is the record of a deferred tool, written when it is first found.
+func (c *Catalog) record(doc int) string {
+	if made := c.records[doc].Load(); made != nil {
+		return *made
+	}
+	d := c.deferred[doc]
+	kind, source := d.source()
+	made := string(appendRecord(nil, d.Name, kind, source, d.Description, d.Required))
+	if c.records[doc].CompareAndSwap(nil, &made) {
+		c.recorded.Add(int64(len(made)))
+	}
+	return made
+}
+
+// appendRecord appends a tool's member of "tools".
+func appendRecord(b []byte, name, kind, source, description string, required []string) []byte {
 	b = appendString(b, name)
 	b = append(b, `:{"source":`...)
 	b = appendString(b, kind)
@@ -117,8 +136,7 @@ func (w *searchWriter) record(name, kind, source, description string, required [
 		}
 		b = appendString(b, cut(r, recordRequiredChars))
 	}
-	w.records = append(b, `]}`...)
-	return true
+	return append(b, `]}`...)
 }
 
 // appendSources appends a JSON array of the sources, nothing where there are none.

@@ -50,7 +50,15 @@ func Decode(data []byte, v any) error {
 	if rv.Kind() != reflect.Pointer || rv.IsNil() {
 		return fmt.Errorf("decode into %T: a pointer to a message is needed", v)
 	}
-	r := reading{data: data, target: rv.Elem()}
+	if planOf(rv.Type().Elem()).readPlain(data, rv.Elem()) {
+		return nil
+	}
+	return decodeAny(data, rv.Elem())
+}
+
+// decodeAny is Decode for every text.
+func decodeAny(data []byte, target reflect.Value) error {
+	r := reading{data: data, target: target}
 	err := wire.Unmarshal(data, &r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if r.err != nil {
 		return r.err

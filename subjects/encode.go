@@ -23,7 +23,17 @@ import (
 // It fails only for types that JSON can't carry, or when a type's own
 // MarshalJSON fails.
 func Encode(v any) ([]byte, error) {
-	return AppendEncode(make([]byte, 0, 256), v)
+	room := 256
+	if rv := reflect.ValueOf(v); rv.IsValid() {
+		p := planOf(rv.Type())
+		if p.shape == shapePointer && !rv.IsNil() {
+			p, rv = p.elem, rv.Elem()
+		}
+		if p.shape == shapeStruct {
+			room = p.room(rv)
+		}
+	}
+	return AppendEncode(make([]byte, 0, room), v)
 }
 
 // AppendEncode appends what Encode returns to dst.
@@ -171,6 +181,11 @@ func isEmpty(s shape, v reflect.Value) bool {
 
 // appendString quotes s with the fewest escapes, never those of HTML.
 func appendString(dst []byte, s string) []byte {
+	if plainQuoted(s) {
+		dst = append(dst, '"')
+		dst = append(dst, s...)
+		return append(dst, '"')
+	}
 	dst, _ = jsontext.AppendQuote(dst, s) // the error reports invalid UTF-8, replaced in dst
 	return dst
 }

@@ -51,10 +51,14 @@ func (s *search) withParts(u *unit) (docs []uint32, frequencies []uint16) {
 		}
 	}
 	candidates, _ := s.slotPostings(rarest)
-	whole, at := 0, make([]int, len(slots))
+	from := len(s.joinedDocs)
+	joined := func(doc uint32, frequency uint16) {
+		s.joinedDocs, s.joinedFrequencies = append(s.joinedDocs, doc), append(s.joinedFrequencies, frequency)
+	}
+	whole, at := 0, [maxParts]int{}
 	for _, doc := range candidates {
 		for ; whole < len(u.docs) && u.docs[whole] < doc; whole++ {
-			docs, frequencies = append(docs, u.docs[whole]), append(frequencies, u.frequencies[whole])
+			joined(u.docs[whole], u.frequencies[whole])
 		}
 		if whole < len(u.docs) && u.docs[whole] == doc {
 			continue // comes next
@@ -67,39 +71,59 @@ func (s *search) withParts(u *unit) (docs []uint32, frequencies []uint16) {
 			return 0
 		})
 		if f != 0 {
-			docs, frequencies = append(docs, doc), append(frequencies, f)
+			joined(doc, f)
 		}
 	}
-	return append(docs, u.docs[whole:]...), append(frequencies, u.frequencies[whole:]...)
+	for ; whole < len(u.docs); whole++ {
+		joined(u.docs[whole], u.frequencies[whole])
+	}
+	to := len(s.joinedDocs)
+	return s.joinedDocs[from:to:to], s.joinedFrequencies[from:to:to]
 }
 
 // dropJoints drops pairs of characters that no document holds beside pairs that
 // some do: they only span two words, or hang a single character on one. What
 // remains unknown is a word of its own.
 func (s *search) dropJoints() {
-	kept := s.units[:0]
+	kept := 0
 	run, held := 0, false // of the unit before
 	for i := range s.units {
-		u := s.units[i]
+		u := &s.units[i]
 		joint := false
 		if u.run > 0 && u.holders == 0 {
 			joint = held && run == u.run || i+1 < len(s.units) && s.units[i+1].run == u.run && s.units[i+1].holders > 0
 		}
 		run, held = u.run, u.holders > 0
 		if !joint {
-			kept = append(kept, u)
+			kept = s.keep(kept, i)
 		}
 	}
-	s.units = kept
+	s.units = s.units[:kept]
+}
+
+// keep moves the i-th unit behind those kept already, and counts it.
+func (s *search) keep(kept, i int) int {
+	if kept != i {
+		s.units[kept] = s.units[i]
+	}
+	return kept + 1
 }
 
 // openCompounds replaces compound words that no document holds, neither whole
 // nor in parts, by their parts, as if they had been written apart.
 func (s *search) openCompounds() {
 	s.opened = s.opened[:0]
-	for _, u := range s.units {
-		if u.parts == u.partsEnd || u.holders > 0 {
-			s.opened = append(s.opened, u)
+	any := false
+	for i := range s.units {
+		any = any || s.units[i].opens()
+	}
+	if !any {
+		return
+	}
+	for i := range s.units {
+		u := &s.units[i]
+		if !u.opens() {
+			s.opened = append(s.opened, *u)
 			continue
 		}
 		for _, at := range s.parts[u.parts:u.partsEnd] {
@@ -109,18 +133,19 @@ func (s *search) openCompounds() {
 		}
 	}
 	s.units, s.opened = s.opened, s.units
+	s.most = max(s.most, len(s.units))
 }
 
 // dropRepetitions keeps the first of the units that ask for one term.
 func (s *search) dropRepetitions() {
-	kept := s.units[:0]
-	for _, u := range s.units {
-		if !s.slots[u.whole].taken {
-			s.slots[u.whole].taken = true
-			kept = append(kept, u)
+	kept := 0
+	for i := range s.units {
+		if slot := &s.slots[s.units[i].whole]; !slot.taken {
+			slot.taken = true
+			kept = s.keep(kept, i)
 		}
 	}
-	s.units = kept
+	s.units = s.units[:kept]
 }
 
 // settleStopWords leaves stop words in the query for what they add to a score,
@@ -130,14 +155,13 @@ func (s *search) settleStopWords() {
 	for i := range s.units {
 		others = others || !s.units[i].stop
 	}
-	kept := s.units[:0]
-	for _, u := range s.units {
-		if !others {
-			u.stop = false
-		}
+	kept := 0
+	for i := range s.units {
+		u := &s.units[i]
+		u.stop = u.stop && others
 		if !u.stop || u.holders > 0 && u.run == 0 {
-			kept = append(kept, u)
+			kept = s.keep(kept, i)
 		}
 	}
-	s.units = kept
+	s.units = s.units[:kept]
 }

@@ -69,6 +69,7 @@ type Index struct {
 	standard, reference         atomic.Pointer[postings]
 	standardOnce, referenceOnce sync.Once
 
+	stems   stemCache
 	scratch sync.Pool // *search
 }
 
@@ -129,7 +130,7 @@ func (x *Index) Len() int { return len(x.docs) }
 // postings, dictionary and name table of the rankings prepared so far, and the
 // document headers.
 func (x *Index) Bytes() int64 {
-	n := int64(len(x.names)) * 8
+	n := int64(len(x.names))*8 + int64(unsafe.Sizeof(x.stems))
 	for i := range x.docs {
 		n += documentBytes + int64(len(x.docs[i].Properties)+len(x.docs[i].Aliases))*16
 	}

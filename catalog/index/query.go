@@ -34,6 +34,9 @@ type unit struct {
 	at          int // how far docs have been read
 }
 
+// opens tells whether the unit is a compound word that no document holds.
+func (u *unit) opens() bool { return u.parts < u.partsEnd && u.holders == 0 }
+
 // nameWords is how many words of a name the unit stands for.
 func (u *unit) nameWords() int { return max(1, u.partsEnd-u.parts) }
 
@@ -69,7 +72,8 @@ func (s *search) readStandard() {
 		if s.isWirePrefix() {
 			continue
 		}
-		u := unit{whole: s.slotOf(&w.word), stop: s.isStop(&w.word), parts: len(s.parts)}
+		u := unit{parts: len(s.parts)}
+		u.whole, u.stop = s.wordSlot(&w.word)
 		if u.text = s.query[w.start:w.end]; w.mixed {
 			u.text = w.string()
 		}
@@ -91,17 +95,6 @@ func (s *search) isWirePrefix() bool {
 		(w.start == 0 || s.query[w.start-1] != '_')
 }
 
-// isStop tells whether a word of the query is a stop word.
-func (s *search) isStop(w *word) bool {
-	if term, ok := s.postings.lexicon.words[w.raw]; ok && w.raw != "" {
-		return term&stopBit != 0
-	}
-	if w.raw != "" {
-		return isStopWord(w.raw)
-	}
-	return len(w.folded) <= maxStopWord && isStopWord(string(w.folded))
-}
-
 // readGrams adds the pairs of a piece of text in a script without spaces, or its
 // only character. Hiragana is mostly grammar and is taken as stop words.
 func (s *search) readGrams(run int) {
@@ -121,21 +114,29 @@ func (s *search) readGrams(run int) {
 
 // slotOf gives the slot of a word of the query.
 func (s *search) slotOf(w *word) int {
+	at, _ := s.wordSlot(w)
+	return at
+}
+
+// wordSlot gives the slot of a word of the query, and tells whether it is a stop
+// word.
+func (s *search) wordSlot(w *word) (at int, stop bool) {
 	lexicon := &s.postings.lexicon
 	if term, ok := lexicon.find(w); ok {
-		return s.slotOfTerm(term &^ stopBit)
+		return s.slotOfTerm(term &^ stopBit), term&stopBit != 0
 	}
-	stem := Stem(w.string())
+	stop = lexicon.stops && w.stops()
+	stem := s.index.stems.stem(w)
 	if term, ok := lexicon.findStem(stem); ok {
-		return s.slotOfTerm(term)
+		return s.slotOfTerm(term), stop
 	}
 	for i := range s.slots {
 		if s.slots[i].term == unknown && s.slots[i].stem == stem {
-			return i
+			return i, stop
 		}
 	}
 	s.slots = append(s.slots, slot{term: unknown, stem: stem})
-	return len(s.slots) - 1
+	return len(s.slots) - 1, stop
 }
 
 func (s *search) slotOfTerm(term uint32) int {

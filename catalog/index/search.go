@@ -16,10 +16,14 @@ type search struct {
 	ascii asciiScanner
 	words scanner
 
-	slots    []slot
-	parts    []int // slots of the compound units' parts
-	units    []unit
-	opened   []unit
+	slots             []slot
+	parts             []int // slots of the compound units' parts
+	units             []unit
+	opened            []unit
+	most              int      // how many units there were at most
+	joinedDocs        []uint32 // postings of compound words with their parts
+	joinedFrequencies []uint16
+
 	sequence []int // Reference: the query's words as units, with repetitions
 
 	extraFrequencies []uint16 // document by slot
@@ -60,16 +64,25 @@ func (s *search) release() {
 	s.ascii.text, s.ascii.raw = "", ""
 	s.words.reset("")
 	s.words.raw, s.words.onePart = "", word{}
-	clear(s.slots[:cap(s.slots)])
-	clear(s.units[:cap(s.units)])
-	clear(s.opened[:cap(s.opened)])
+	if cap(s.joinedDocs) > maxKeptJoined {
+		s.joinedDocs, s.joinedFrequencies = nil, nil
+	}
+	clear(s.slots)
+	// Either list may have become shorter since it was filled.
+	clear(s.units[:min(max(s.most, len(s.units)), cap(s.units))])
+	clear(s.opened[:min(max(s.most, len(s.opened)), cap(s.opened))])
 }
+
+// maxKeptJoined bounds the joined postings that are kept for the next search.
+const maxKeptJoined = 64 << 10
 
 func (s *search) run(x *Index, query string, o Options) Result {
 	s.index, s.options, s.query = x, o, cutQuery(query)
 	s.postings = x.analysed(o.Ranking)
 	s.slots, s.parts, s.units, s.sequence = s.slots[:0], s.parts[:0], s.units[:0], s.sequence[:0]
 	s.documents, s.totalLength = len(x.docs)+len(o.Extra), s.postings.total
+	s.joinedDocs, s.joinedFrequencies = s.joinedDocs[:0], s.joinedFrequencies[:0]
+	s.most = 0
 	if o.Ranking == Reference {
 		s.readReference()
 		if len(s.units) == 0 {
@@ -78,6 +91,7 @@ func (s *search) run(x *Index, query string, o Options) Result {
 	} else {
 		s.readStandard()
 	}
+	s.most = len(s.units)
 	s.readExtra()
 	s.resolve()
 	s.weigh()

@@ -39,6 +39,14 @@ func (w *word) string() string {
 	return string(w.folded)
 }
 
+// stops tells whether it is a stop word.
+func (w *word) stops() bool {
+	if w.raw != "" {
+		return isStopWord(w.raw)
+	}
+	return len(w.folded) <= maxStopWord && isStopWord(string(w.folded))
+}
+
 func (s *asciiScanner) next() bool {
 	text := s.text
 	i := s.end

@@ -13,7 +13,13 @@ type candidate struct {
 
 // better orders candidates: by share, then score, then catalog order.
 func better(a, b candidate) int {
-	return cmp.Or(cmp.Compare(b.share, a.share), cmp.Compare(b.score, a.score), cmp.Compare(a.doc, b.doc))
+	if a.share != b.share {
+		return cmp.Compare(b.share, a.share)
+	}
+	if a.score != b.score {
+		return cmp.Compare(b.score, a.score)
+	}
+	return cmp.Compare(a.doc, b.doc)
 }
 
 // top keeps the best candidates offered to it, in a heap with the worst of them

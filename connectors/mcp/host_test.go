@@ -185,6 +185,7 @@ func TestACrashedServerIsUnavailableWithTheReasonAndComesBack(t *testing.T) {
 		<-time.After(time.Millisecond)
 	}
 	stale := b.request(h, "std", "mcp__std__say", `{"text":"x"}`)
+	crashed := time.Now()
 	wantCode(t, b.call(h, "std", "mcp__std__crash", `{}`), subjects.CodeOutcomeUnknown, "may have taken effect", "exit status 3")
 	wantCode(t, long.reply(), subjects.CodeOutcomeUnknown, "may have taken effect")
 
@@ -199,8 +200,11 @@ func TestACrashedServerIsUnavailableWithTheReasonAndComesBack(t *testing.T) {
 		t.Errorf("the last known definitions must stand: %+v", reg)
 	}
 	data, _ := json.Marshal(stale)
+	asked := time.Now()
 	if _, err := b.nc.Request(subjects.Space{}.ExecRun("t1", "mcp-std"), data, time.Second); err == nil || !strings.Contains(err.Error(), "no responders") {
-		t.Errorf("an unavailable toolset still takes work: %v", err)
+		if asked.Sub(crashed) < time.Second { // the server may be back after a second
+			t.Errorf("an unavailable toolset still takes work: %v", err)
+		}
 	}
 
 	b.awaitState(h, "std", subjects.StateReady)
