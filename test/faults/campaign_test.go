@@ -51,7 +51,7 @@ func TestNoCallIsLostAndNothingUnsafeRunsTwiceWhateverProcessIsKilled(t *testing
 		p.Pauses, p.Outages = 0, 0
 	}
 	if os.Getenv("TOOLBRIDGE_LONG") != "" {
-		p = plan{Calls: 1000, Kills: 10, Pauses: 6, Outages: 4, Within: 10 * time.Minute}
+		p = plan{Calls: 3000, Kills: 20, Pauses: 10, Outages: 8, Within: 10 * time.Minute}
 	}
 	run(t, p)
 }

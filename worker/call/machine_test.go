@@ -44,7 +44,7 @@ const (
 // entryPlan is one entry of a random call.
 type entryPlan struct {
 	Tool  string        // one of machineTools
-	Does  string        // "ok", "fail"
+	Does  string        // "ok", "fail"; "once": it is not there for a second run
 	Takes time.Duration // until it answers, or is cancelled
 }
 
@@ -91,7 +91,7 @@ func drawScript(t *rapid.T) script {
 	entry := rapid.Custom(func(t *rapid.T) entryPlan {
 		return entryPlan{
 			Tool:  rapid.SampledFrom(tools).Draw(t, "tool"),
-			Does:  rapid.SampledFrom([]string{"ok", "ok", "ok", "fail"}).Draw(t, "does"),
+			Does:  rapid.SampledFrom([]string{"ok", "ok", "ok", "fail", "once"}).Draw(t, "does"),
 			Takes: time.Duration(rapid.SampledFrom([]int{0, 0, 5, 100, 400, 900, 2500}).Draw(t, "takes")) * time.Millisecond,
 		}
 	})
@@ -390,6 +390,10 @@ func (x *executor) Execute(ctx context.Context, e call.Execution) (json.RawMessa
 		return nil, &subjects.SlotError{Code: subjects.CodeInternal, Message: err.Error()}
 	}
 	x.w.mu.Lock()
+	if plan.Does == "once" && len(x.w.starts[e.ID]) > 0 {
+		x.w.mu.Unlock()
+		return nil, &subjects.SlotError{Code: subjects.CodeExecutorUnavailable, Message: "gone"}
+	}
 	list := append(x.w.starts[e.ID], start{at: time.Now(), result: fmt.Sprintf(`{"run":%d}`, len(x.w.starts[e.ID]))})
 	x.w.starts[e.ID] = list
 	i := len(list) - 1
@@ -709,7 +713,7 @@ func (w *world) checkSlots(i int, plan []entryPlan, reply []byte, bad func(strin
 			bad("%s: a stop called it interrupted", what)
 		}
 		if s.Error == nil {
-			if plan[n].Does != "ok" || !slices.ContainsFunc(starts, func(x start) bool { return x.result == string(s.Response) && !x.end.IsZero() }) {
+			if plan[n].Does == "fail" || !slices.ContainsFunc(starts, func(x start) bool { return x.result == string(s.Response) && !x.end.IsZero() }) {
 				bad("%s: no run returned this", what)
 			}
 			continue

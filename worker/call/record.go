@@ -172,6 +172,18 @@ func (r *Record) interrupt(i int, why string) {
 	r.finish(i, nil, &subjects.SlotError{Code: subjects.CodeInterrupted, Message: why})
 }
 
+// truth is the outcome of the last of an entry's starts, in words that hold for all
+// of them: that this one came to nothing does not undo one before it, whose worker
+// was lost.
+func (e *Entry) truth(err *subjects.SlotError) *subjects.SlotError {
+	if err == nil || e.Starts < 2 || err.Code != subjects.CodeInterrupted && err.Code != subjects.CodeExecutorUnavailable {
+		return err
+	}
+	again := lostError(e.Name)
+	again.Message += " (it could not be repeated: " + err.Message + ")"
+	return again
+}
+
 func lostError(name string) *subjects.SlotError {
 	return &subjects.SlotError{Code: subjects.CodeOutcomeUnknown,
 		Message: "the worker that ran " + name + " was lost after it had sent it: it may have taken effect. Check before you repeat it"}

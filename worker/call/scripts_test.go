@@ -77,6 +77,19 @@ func TestWhatALostWorkerHadStartedIsRepeatedOnlyWhenThatIsSafe(t *testing.T) {
 	}
 }
 
+// The second run of a tool that is safe to repeat does not start: the first one
+// may have taken effect all the same.
+func TestARunThatCanNotBeRepeatedIsNotCalledUnstarted(t *testing.T) {
+	s := script{Slots: 8, Calls: [][]entryPlan{{{Tool: "mcp__m__seq_rep", Does: "once"}}}, Ops: []op{
+		{Kind: "cut", Engine: 0, Point: call.StepSent}, {Kind: "accept"}, {Kind: "wait", For: long},
+	}}
+	play(t, s, func(w *world) {
+		if !strings.Contains(w.reply(0), "OUTCOME_UNKNOWN") {
+			t.Errorf("reply = %s", w.reply(0))
+		}
+	})
+}
+
 func TestACallSurvivesItsWorkerAtEveryPoint(t *testing.T) {
 	for _, queued := range []bool{false, true} {
 		for _, point := range points {

@@ -482,6 +482,8 @@ func (l *live) runEntry(index int) {
 		StartBy: l.startBy(), Timeout: l.e.cfg.Timeout, Repeatable: entry.Repeatable, Trace: record.Trace, Sent: l.e.sent(k),
 	})
 	l.e.step(StepReplied, k)
+	handBack := slotErr != nil && slotErr.Code == subjects.CodeInterrupted && l.e.base.Err() != nil
+	slotErr = entry.truth(slotErr)
 	if slotErr == nil && l.e.checks != nil {
 		// The result is there; neither a stop nor the worker's end keeps a hook
 		// from seeing it.
@@ -494,7 +496,6 @@ func (l *live) runEntry(index int) {
 	if slotErr != nil {
 		kept = nil
 	}
-	handBack := slotErr != nil && slotErr.Code == subjects.CodeInterrupted && l.e.base.Err() != nil
 	err = l.done(index, func(r *Record) bool {
 		if handBack && !r.Stopped { // it was not sent; another worker does it
 			r.unstart(index)
