@@ -9,4 +9,7 @@
 // starts itself again in the roles "bus" and "worker". Executor, callers and
 // approvers are the test. Without TOOLBRIDGE_LONG a few hundred calls are parked,
 // and the figures, which say little on a busy machine, are bounded loosely.
+//
+// That one decision stands when several come at once, when it comes after a stop
+// or a second before the approval expires, is held by tests of package worker.
 package parked

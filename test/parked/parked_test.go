@@ -18,8 +18,11 @@ func long() bool { return os.Getenv("TOOLBRIDGE_LONG") != "" }
 
 // parkedCalls is how many calls wait for people at once.
 func parkedCalls() int {
-	if long() {
+	switch {
+	case long():
 		return 10_000
+	case testing.Short():
+		return 100
 	}
 	return 300
 }
@@ -29,19 +32,22 @@ func seed(t *testing.T) *rand.Rand {
 	t.Helper()
 	n := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", n)
-	return rand.New(rand.NewPCG(n, 0)) //nolint:gosec // no secret
+	return rand.New(rand.NewPCG(n, 0))
 }
 
 // Two equal fleets, each with a server of its own; on one of them calls are
 // parked. Calls that need nobody go to both by turns.
 func TestParkedCallsCostLittleMemoryAndOthersNoTime(t *testing.T) {
 	n, rounds, calls := parkedCalls(), 10, 20
-	if long() {
+	switch {
+	case long():
 		rounds, calls = 20, 100
+	case testing.Short():
+		rounds = 3
 	}
 	loaded, w := newFleet(t, time.Hour, 0)
 	idle, _ := newFleet(t, time.Hour, 0)
-	for i := range 200 { // both are warm
+	for i := range 100 { // both are warm
 		loaded.write(i)
 		idle.write(i)
 	}

@@ -141,7 +141,7 @@ func start(t testing.TB, role string, o order) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{t: t, cmd: exec.Command(self)} //nolint:noctx // it ends with the test, gently
+	p := &process{t: t, cmd: exec.Command(self)}
 	p.cmd.Env = append(os.Environ(), roleVariable+"="+role, orderVariable+"="+string(text))
 	p.cmd.Stderr = os.Stderr
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
