@@ -19,7 +19,7 @@ func (w *Worker) bridge(ctx context.Context, q *request) ([]byte, error) {
 	var isError bool
 	switch r.Name {
 	case catalog.ToolSearch:
-		result, isError = l.catalog.Search(r.Arguments, catalog.SearchOptions{})
+		return w.search(q, r, l)
 	case catalog.ToolDescribe:
 		result, isError = l.catalog.Describe(r.Arguments)
 	case catalog.ToolCall:
@@ -35,6 +35,19 @@ func (w *Worker) bridge(ctx context.Context, q *request) ([]byte, error) {
 		result, isError = l.catalog.Answer(r.Name), true
 	}
 	return subjects.Encode(subjects.BridgeReply{ID: r.ID, Name: r.Name, IsError: isError, Result: result})
+}
+
+// search answers a tool_search in lent buffers, which the request gives back once
+// its reply is sent.
+func (w *Worker) search(q *request, r *subjects.BridgeRequest, l *loaded) ([]byte, error) {
+	payload, reply := w.buffers.lend(), w.buffers.lend()
+	result, isError := l.catalog.AppendSearch((*payload)[:0], r.Arguments, catalog.SearchOptions{})
+	body, err := subjects.AppendEncode((*reply)[:0], &subjects.BridgeReply{ID: r.ID, Name: r.Name, IsError: isError, Result: result})
+	q.sent = func() {
+		w.buffers.giveBack(payload, result)
+		w.buffers.giveBack(reply, body)
+	}
+	return body, err
 }
 
 // readBridge reads a request and finds the catalog that it means.

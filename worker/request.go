@@ -21,6 +21,7 @@ type request struct {
 	accept   string    // encoding the requester takes for the reply, "" for none
 	trace    [3]string // values of traceHeaders
 	place    *place    // among the requests in work
+	sent     func()    // called once the reply was handed over, when not nil
 }
 
 var traceHeaders = [3]string{subjects.HeaderTraceParent, subjects.HeaderTraceState, subjects.HeaderBaggage}

@@ -34,6 +34,7 @@ type Worker struct {
 	registry *registry
 	catalogs *catalogs
 	packing  *packing
+	buffers  buffers
 	// assemblies keeps outcomes by everything they depend on, so that equal
 	// requests are decoded once.
 	assemblies *onceCache[*assembled]
@@ -282,6 +283,9 @@ func (w *Worker) answer(addr subjects.Address, r micro.Request, in *place, answe
 	}
 	body, err := answer(w.base, q)
 	w.reply(q, body, err)
+	if q.sent != nil {
+		q.sent()
+	}
 }
 
 // bounded is the context of a request that is not a call.
