@@ -33,8 +33,7 @@ type approvals struct {
 	expiry   expiry
 	once     sync.Once
 	stopping chan struct{}
-	pulling  context.Context // ends when stop no longer waits for what is on its way
-	cutPulls context.CancelFunc
+	cutPulls context.CancelFunc // when stop no longer waits for what is on its way
 	owned    sync.WaitGroup
 }
 
@@ -42,7 +41,7 @@ func newApprovals(nc *nats.Conn, space subjects.Space, st *state.State, calls *s
 	a := &approvals{nc: nc, space: space, store: &approvalStore{space, st, calls}, wait: wait, log: log, stopping: make(chan struct{})}
 	a.desk = approval.NewDesk(a.store, a)
 	a.expiry.wake = make(chan struct{}, 1)
-	a.pulling, a.cutPulls = context.WithCancel(context.Background())
+	a.cutPulls = func() {}
 	return a
 }
 
@@ -126,13 +125,15 @@ func (a *approvals) start(ctx context.Context, calls *call.Engine, decisions jet
 		return fmt.Errorf("consuming decisions: %w", err)
 	}
 	base := context.WithoutCancel(ctx) // what was begun is ended, and bounded by itself
+	pulling, cut := context.WithCancel(base)
+	a.cutPulls = cut
 	for range decisionPullers {
 		it, err := consumer.Messages(jetstream.PullMaxMessages(1), jetstream.PullExpiry(decisionWait), jetstream.PullHeartbeat(decisionWait/3))
 		if err != nil {
 			a.stop(ctx)
 			return fmt.Errorf("consuming decisions: %w", err)
 		}
-		a.owned.Go(func() { a.consume(base, it) })
+		a.owned.Go(func() { a.consume(base, pulling, it) })
 		a.owned.Go(func() {
 			<-a.stopping
 			it.Drain() // what is on its way is applied
@@ -168,14 +169,14 @@ const (
 	applyWithin = 20 * time.Second
 )
 
-func (a *approvals) consume(ctx context.Context, it jetstream.MessagesContext) {
+func (a *approvals) consume(ctx, pulling context.Context, it jetstream.MessagesContext) {
 	for {
-		msg, err := it.Next(jetstream.NextContext(a.pulling))
+		msg, err := it.Next(jetstream.NextContext(pulling))
 		switch {
 		case err == nil:
 			a.take(ctx, msg)
 			continue
-		case errors.Is(err, jetstream.ErrMsgIteratorClosed), a.pulling.Err() != nil:
+		case errors.Is(err, jetstream.ErrMsgIteratorClosed), pulling.Err() != nil:
 			return
 		case !errors.Is(err, jetstream.ErrNoHeartbeat):
 			a.log.Warn("reading decisions", "error", err)

@@ -216,8 +216,7 @@ type Engine struct {
 	base     context.Context
 	cancel   context.CancelCauseFunc
 	pulls    sync.WaitGroup
-	pulling  context.Context // ends when Stop no longer waits for what is on its way
-	cutPulls context.CancelFunc
+	cutPulls context.CancelFunc // when Stop no longer waits for what is on its way
 	owned    sync.WaitGroup
 
 	mu      sync.Mutex
@@ -239,7 +238,7 @@ func New(cfg Config, nc *nats.Conn, st *state.State, calls *state.Calls, executo
 	e.log = e.cfg.Logger
 	e.slots = make(chan struct{}, e.cfg.Slots)
 	e.base, e.cancel = context.WithCancelCause(context.Background())
-	e.pulling, e.cutPulls = context.WithCancel(context.Background())
+	e.cutPulls = func() {}
 	return e
 }
 
@@ -257,6 +256,8 @@ func (e *Engine) Start(ctx context.Context) error {
 		return fmt.Errorf("starting the call path: %w", err)
 	}
 	e.sub = sub
+	pulling, cut := context.WithCancel(context.WithoutCancel(ctx))
+	e.cutPulls = cut
 	for i := range e.calls.Partitions {
 		p := &e.calls.Partitions[i]
 		consumer, err := p.Queue.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
@@ -272,7 +273,7 @@ func (e *Engine) Start(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("starting the call path: pulling from partition %d: %w", p.Number, err)
 			}
-			e.pulls.Go(func() { e.pull(it) })
+			e.pulls.Go(func() { e.pull(pulling, it) })
 			e.owned.Go(func() {
 				<-e.stopping
 				it.Drain() // a message that is on its way is given back
@@ -292,23 +293,23 @@ const (
 
 // pull takes one message per free slot. The call runs on its own goroutine; the
 // puller asks for the next when it has a slot for it.
-func (e *Engine) pull(it jetstream.MessagesContext) {
+func (e *Engine) pull(ctx context.Context, it jetstream.MessagesContext) {
 	for {
 		select {
 		case e.slots <- struct{}{}:
 		case <-e.stopping:
 			for {
-				msg, err := it.Next(jetstream.NextContext(e.pulling))
+				msg, err := it.Next(jetstream.NextContext(ctx))
 				if err != nil {
 					return
 				}
 				_ = msg.Nak()
 			}
 		}
-		msg, err := it.Next(jetstream.NextContext(e.pulling))
+		msg, err := it.Next(jetstream.NextContext(ctx))
 		if err != nil {
 			<-e.slots
-			if errors.Is(err, jetstream.ErrMsgIteratorClosed) || e.pulling.Err() != nil {
+			if errors.Is(err, jetstream.ErrMsgIteratorClosed) || ctx.Err() != nil {
 				return
 			}
 			if !errors.Is(err, jetstream.ErrNoHeartbeat) {
