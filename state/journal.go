@@ -61,10 +61,8 @@ func OpenCalls(ctx context.Context, js jetstream.JetStream, space subjects.Space
 	if partitions < 1 || partitions > 64 {
 		return nil, fmt.Errorf("%d partitions: 1 to 64 are possible", partitions)
 	}
-	if _, err := js.Stream(ctx, subjects.StreamCalls+"_"+strconv.Itoa(partitions)); err == nil {
-		return nil, fmt.Errorf("stream %s_%d exists, so this deployment has more than the %d partitions configured: give every worker the same number", subjects.StreamCalls, partitions, partitions)
-	} else if !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, fmt.Errorf("looking for partitions: %w%s", err, advice(err))
+	if err := checkPartitions(ctx, js, partitions); err != nil {
+		return nil, err
 	}
 	c := &Calls{JS: js}
 	for p := range partitions {
@@ -73,6 +71,7 @@ func OpenCalls(ctx context.Context, js jetstream.JetStream, space subjects.Space
 		var err error
 		if part.Queue, err = openStream(ctx, js, jetstream.StreamConfig{
 			Name: subjects.StreamCalls + "_" + n, Description: "Toolbridge: accepted calls and wake-ups", Subjects: space.CallSubjects(p),
+			Metadata:  map[string]string{partitionsKey: strconv.Itoa(partitions)},
 			Retention: jetstream.WorkQueuePolicy, MaxBytes: cfg.bytes(queueBytes), Duplicates: 100 * time.Millisecond, Replicas: cfg.Replicas,
 		}); err != nil {
 			return nil, err
@@ -110,6 +109,30 @@ func OpenCalls(ctx context.Context, js jetstream.JetStream, space subjects.Space
 		MaxBytes:       cfg.bytes(approvalBytes), Replicas: cfg.Replicas, Storage: jetstream.FileStorage,
 	})
 	return c, err
+}
+
+// partitionsKey is the metadata of a queue that says how many there are.
+const partitionsKey = "toolbridge.partitions"
+
+// checkPartitions refuses another number of partitions than the deployment has: a
+// session's calls would be looked for where they are not.
+func checkPartitions(ctx context.Context, js jetstream.JetStream, partitions int) error {
+	first, err := js.Stream(ctx, subjects.StreamCalls+"_0")
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking for partitions: %w%s", err, advice(err))
+	}
+	have := first.CachedInfo().Config.Metadata[partitionsKey]
+	if have == strconv.Itoa(partitions) {
+		return nil
+	}
+	if have == "" {
+		have = "an unknown number of"
+	}
+	return fmt.Errorf("the calls of this deployment are in %s partitions, and %d are configured: give every worker the same number; to change it, let all calls of the last day end, stop the workers and delete the streams %s_* and the buckets %s_*",
+		have, partitions, subjects.StreamCalls, subjects.BucketJournal)
 }
 
 // bytes is a bucket's bound, scaled where the deployment is given less room.

@@ -246,3 +246,20 @@ func TestARegistrationThatIsNotRenewedIsToldToWatchers(t *testing.T) {
 		t.Errorf("watched %v, want a put and its end", got)
 	}
 }
+
+func TestAnotherNumberOfPartitionsIsRefused(t *testing.T) {
+	nc := bus.Connect(t, bus.Server(t))
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		n  int
+		ok bool
+	}{{65, false}, {-1, false}, {2, true}, {2, true}, {1, false}, {4, false}, {0, false}, {2, true}} {
+		_, err := state.OpenCalls(t.Context(), js, subjects.Space{}, state.Config{CallBytes: 1 << 20}, c.n)
+		if (err == nil) != c.ok {
+			t.Errorf("%d partitions: %v", c.n, err)
+		}
+	}
+}
