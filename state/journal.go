@@ -89,14 +89,22 @@ func OpenCalls(ctx context.Context, js jetstream.JetStream, space subjects.Space
 		to  *jetstream.Stream
 		cfg jetstream.StreamConfig
 	}{
-		{&c.Results, jetstream.StreamConfig{Name: subjects.StreamResults, Subjects: []string{space.Result("*", "*", "*")}, Description: "Toolbridge: final results, the last per call",
-			MaxMsgsPerSubject: 1, MaxAge: journalTTL, MaxBytes: cfg.bytes(resultBytes), AllowDirect: true}},
-		{&c.Decisions, jetstream.StreamConfig{Name: subjects.StreamDecisions, Subjects: []string{space.DecisionSubject("*", "*")}, Description: "Toolbridge: decisions on approvals, one each",
-			MaxAge: 30 * 24 * time.Hour, MaxBytes: cfg.bytes(decisionBytes), AllowDirect: true}},
-		{new(jetstream.Stream), jetstream.StreamConfig{Name: subjects.StreamAudit, Subjects: []string{space.AuditSubject("*", "*")}, Description: "Toolbridge: who ran and decided what",
-			MaxAge: 90 * 24 * time.Hour, MaxBytes: cfg.bytes(auditBytes), DenyDelete: true, DenyPurge: true}},
-		{new(jetstream.Stream), jetstream.StreamConfig{Name: subjects.StreamDead, Subjects: []string{space.DeadSubject("*", "*", "*")}, Description: "Toolbridge: what could not be served, and why",
-			MaxAge: 30 * 24 * time.Hour, MaxBytes: cfg.bytes(deadBytes)}},
+		{&c.Results, jetstream.StreamConfig{
+			Name: subjects.StreamResults, Subjects: []string{space.Result("*", "*", "*")}, Description: "Toolbridge: final results, the last per call",
+			MaxMsgsPerSubject: 1, MaxAge: journalTTL, MaxBytes: cfg.bytes(resultBytes), AllowDirect: true,
+		}},
+		{&c.Decisions, jetstream.StreamConfig{
+			Name: subjects.StreamDecisions, Subjects: []string{space.DecisionSubject("*", "*")}, Description: "Toolbridge: decisions on approvals, one each",
+			MaxAge: 30 * 24 * time.Hour, MaxBytes: cfg.bytes(decisionBytes), AllowDirect: true,
+		}},
+		{new(jetstream.Stream), jetstream.StreamConfig{
+			Name: subjects.StreamAudit, Subjects: []string{space.AuditSubject("*", "*")}, Description: "Toolbridge: who ran and decided what",
+			MaxAge: 90 * 24 * time.Hour, MaxBytes: cfg.bytes(auditBytes), DenyDelete: true, DenyPurge: true,
+		}},
+		{new(jetstream.Stream), jetstream.StreamConfig{
+			Name: subjects.StreamDead, Subjects: []string{space.DeadSubject("*", "*", "*")}, Description: "Toolbridge: what could not be served, and why",
+			MaxAge: 30 * 24 * time.Hour, MaxBytes: cfg.bytes(deadBytes),
+		}},
 	} {
 		s.cfg.Replicas, s.cfg.Duplicates = cfg.Replicas, 100*time.Millisecond
 		if *s.to, err = openStream(ctx, js, s.cfg); err != nil {

@@ -206,7 +206,7 @@ func (p *plan) readObject(dec *jsontext.Decoder, v reflect.Value) *ErrMessage {
 			}
 			i, known = p.byName[name]
 		}
-		twice := false
+		var twice bool
 		if known && i < 64 {
 			twice, seen = seen&(1<<i) != 0, seen|1<<i
 			name = p.fields[i].name

@@ -244,8 +244,8 @@ func (s schemaFile) enums(v any, p *plan, into map[string]map[string]bool) {
 			into[p.typ.Name()] = values
 		}
 		lists := []any{node}
-		if any, ok := node["anyOf"].([]any); ok {
-			lists = any
+		if several, ok := node["anyOf"].([]any); ok {
+			lists = several
 		}
 		for _, l := range lists {
 			list, _ := l.(map[string]any)["enum"].([]any)

@@ -59,10 +59,12 @@ func TestEncodeAgreesWithEncodingJSONOnEverythingElse(t *testing.T) {
 	one := int64(-9007199254740993)
 	values := []outer{
 		{Number: "0", List: []string{}},
-		{inner: inner{A: &one, B: 7}, P: &inner{}, S: "é\n\"\\\x01", Bool: true, List: []string{}, Empty: []string{},
+		{
+			inner: inner{A: &one, B: 7}, P: &inner{}, S: "é\n\"\\\x01", Bool: true, List: []string{}, Empty: []string{},
 			Map: map[string]inner{"b": {}, "a": {A: &one}}, Any: map[string]any{"x": []any{1, "y", nil, true}},
 			Number: "12345678901234567890", Float: 1.5, Bytes: []byte("abc"), Pointer: &[]string{}, hidden: 1, Skipped: 1,
-			Lists: [][]map[string]int{{{"z": 1}, {}}, {}}, Zero: []int{}},
+			Lists: [][]map[string]int{{{"z": 1}, {}}, {}}, Zero: []int{},
+		},
 	}
 	for _, v := range values {
 		var want bytes.Buffer

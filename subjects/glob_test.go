@@ -11,12 +11,32 @@ func TestGlobs(t *testing.T) {
 		glob, name string
 		want       bool
 	}{
-		{"", "", true}, {"", "a", false}, {"*", "", true}, {"*", "anything", true}, {"**", "x", true},
-		{"?", "", false}, {"?", "a", true}, {"?", "é", true}, {"?", "ab", false}, {"??", "é", false},
-		{"mcp-*", "mcp-github", true}, {"mcp-*", "mcp-", true}, {"mcp-*", "Mcp-x", false}, {"mcp-*", "a-mcp-x", false},
-		{"mcp__bank__pay*", "mcp__bank__payout", true}, {"mcp__bank__pay*", "mcp__bank__balance", false},
-		{"*delete*", "mcp__a__delete_x", true}, {"*_a_*_b", "x_a_b_a_b_b", true}, {"*ab", "aab", true}, {"a*b*c", "abcbc", true}, {"a*b*c", "abcb", false},
-		{"[a]", "a", false}, {"[a]", "[a]", true}, {`\*`, `\x`, true}, {"日?語", "日本語", true}, {"*語", "日本語", true},
+		{"", "", true},
+		{"", "a", false},
+		{"*", "", true},
+		{"*", "anything", true},
+		{"**", "x", true},
+		{"?", "", false},
+		{"?", "a", true},
+		{"?", "é", true},
+		{"?", "ab", false},
+		{"??", "é", false},
+		{"mcp-*", "mcp-github", true},
+		{"mcp-*", "mcp-", true},
+		{"mcp-*", "Mcp-x", false},
+		{"mcp-*", "a-mcp-x", false},
+		{"mcp__bank__pay*", "mcp__bank__payout", true},
+		{"mcp__bank__pay*", "mcp__bank__balance", false},
+		{"*delete*", "mcp__a__delete_x", true},
+		{"*_a_*_b", "x_a_b_a_b_b", true},
+		{"*ab", "aab", true},
+		{"a*b*c", "abcbc", true},
+		{"a*b*c", "abcb", false},
+		{"[a]", "a", false},
+		{"[a]", "[a]", true},
+		{`\*`, `\x`, true},
+		{"日?語", "日本語", true},
+		{"*語", "日本語", true},
 	} {
 		if got := MatchGlob(c.glob, c.name); got != c.want {
 			t.Errorf("MatchGlob(%q, %q) = %v", c.glob, c.name, got)

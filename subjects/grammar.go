@@ -107,13 +107,12 @@ func (s Space) Result(tenant, session, callID string) string {
 	return s.Session(tenant, session, VerbResult) + "." + callID
 }
 
-// ExecRun is where the executors of a toolset take work; ExecCancel where they
-// hear of cancellations. toolset is the plain name, encoded here.
+// ExecRun is where the executors of a toolset take work. toolset is the plain name, encoded here.
 func (s Space) ExecRun(tenant, toolset string) string {
 	return s.Prefix() + "." + tenant + "." + areaExec + ".run." + EncodeToolset(toolset)
 }
 
-// ExecCancel: see ExecRun.
+// ExecCancel is where they hear of cancellations.
 func (s Space) ExecCancel(tenant, toolset string) string {
 	return s.Prefix() + "." + tenant + "." + areaExec + ".cancel." + EncodeToolset(toolset)
 }
@@ -129,7 +128,7 @@ func (s Space) ApprovalRequested(tenant string) string {
 	return s.Prefix() + "." + tenant + "." + areaApprovals + ".requested"
 }
 
-// ApprovalSettled: see ApprovalRequested.
+// ApprovalSettled is where they hear how it ended.
 func (s Space) ApprovalSettled(tenant string) string {
 	return s.Prefix() + "." + tenant + "." + areaApprovals + ".settled"
 }
@@ -140,7 +139,7 @@ func (s Space) ApprovalList(tenant, approver string) string {
 	return s.Prefix() + "." + tenant + "." + areaApprovals + ".list." + approver
 }
 
-// ApprovalDecide: see ApprovalList.
+// ApprovalDecide is an approver's decision.
 func (s Space) ApprovalDecide(tenant, approver string) string {
 	return s.Prefix() + "." + tenant + "." + areaApprovals + ".decide." + approver
 }

@@ -61,8 +61,8 @@ func ToolsetKey(tenant, toolset, executor string) string {
 	return tenant + "." + EncodeToolset(toolset) + "." + executor
 }
 
-// Subjects of the streams; only workers publish there. Calls and wake-ups carry
-// the partition, so that each partition's queue takes its own.
+// CallSubject carries an accepted call to its partition's queue. Only workers
+// publish on the subjects of the streams.
 func (s Space) CallSubject(partition int, tenant, session, callID string) string {
 	return s.partitioned(areaCalls, partition, tenant, session, callID)
 }
@@ -103,13 +103,12 @@ func (s Space) DecisionSubject(tenant, approvalID string) string {
 	return s.Prefix() + "." + areaDecisions + "." + tenant + "." + approvalID
 }
 
-// AuditSubject takes the audit records of a session; DeadSubject the dead
-// letters of a call.
+// AuditSubject takes the audit records of a session.
 func (s Space) AuditSubject(tenant, session string) string {
 	return s.Prefix() + "." + areaAudit + "." + tenant + "." + session
 }
 
-// DeadSubject: see AuditSubject.
+// DeadSubject takes the dead letters of a call.
 func (s Space) DeadSubject(tenant, session, callID string) string {
 	return s.Prefix() + "." + areaDead + ".call." + tenant + "." + session + "." + callID
 }

@@ -150,7 +150,8 @@ func TestAPreHookDecides(t *testing.T) {
 
 func TestAHookThatNobodyServesIsNotPassed(t *testing.T) {
 	f, ref, executed := shopping(t, 1, worker.Config{Hooks: []call.Hook{
-		{Name: "gone", Match: "mcp__shop__buy", Timeout: time.Minute}, {Name: "optional", Match: "mcp__shop__look", FailOpen: true, Timeout: time.Minute}}})
+		{Name: "gone", Match: "mcp__shop__buy", Timeout: time.Minute}, {Name: "optional", Match: "mcp__shop__look", FailOpen: true, Timeout: time.Minute},
+	}})
 	start := time.Now()
 	if e := slotError(t, f.call("s1", ref, buy("tea", 1))); e["code"] != "BLOCKED" || !strings.Contains(e["message"].(string), "nobody listens") {
 		t.Errorf("error = %s", text(e))
@@ -167,8 +168,12 @@ func TestAHookThatNobodyServesIsNotPassed(t *testing.T) {
 
 func TestHooksAreAskedInOrderEachWithWhatTheOneBeforeLeft(t *testing.T) {
 	f, ref, executed := shopping(t, 1, worker.Config{Hooks: []call.Hook{
-		{Name: "z", Match: "*buy"}, {Name: "other", Match: "mcp__bank__*"}, {Name: "a", Match: "mcp__*"},
-		{Name: "p", Phase: subjects.PhasePost}, {Name: "q", Phase: subjects.PhasePost, Match: "*buy"}}})
+		{Name: "z", Match: "*buy"},
+		{Name: "other", Match: "mcp__bank__*"},
+		{Name: "a", Match: "mcp__*"},
+		{Name: "p", Phase: subjects.PhasePost},
+		{Name: "q", Phase: subjects.PhasePost, Match: "*buy"},
+	}})
 	more := func(name string) func(map[string]any) string {
 		return func(r map[string]any) string {
 			return fmt.Sprintf(`{"action":"allow","arguments":{"item":"%s%s","count":1}}`, at(t, r, "arguments", "item"), name)
@@ -255,7 +260,8 @@ func TestWhatAHookLeftIsWhatThePersonApprovesAndWhatRuns(t *testing.T) {
 func TestPolicySeesTheArgumentsThatAHookLeft(t *testing.T) {
 	f, ref, executed := shopping(t, 1, worker.Config{
 		Hooks:  []call.Hook{{Name: "h"}},
-		Policy: approval.Policy{Rules: []approval.Rule{{Match: "*", Arguments: regexp.MustCompile("poison"), Action: approval.Deny}}}})
+		Policy: approval.Policy{Rules: []approval.Rule{{Match: "*", Arguments: regexp.MustCompile("poison"), Action: approval.Deny}}},
+	})
 	f.hook("h", func(map[string]any) string { return `{"action":"allow","arguments":{"item":"poison"}}` })
 	if e := slotError(t, f.call("s1", ref, buy("tea", 1))); e["code"] != "APPROVAL_DENIED" || len(executed()) != 0 {
 		t.Errorf("error = %s", text(e))
@@ -292,7 +298,8 @@ func TestDeniedToolsAndArgumentsAreNeverRun(t *testing.T) {
 		Guardrails: call.Guardrails{
 			Deny:      []string{"*__list"},
 			Arguments: []call.Pattern{{Match: "mcp__shop__*", Pattern: regexp.MustCompile(`"item":"(?i:weapon)`)}},
-		}})
+		},
+	})
 	f.hook("h", func(map[string]any) string { return `{"action":"allow","arguments":{"item":"Weapon"}}` })
 	for arguments, reason := range map[string]string{
 		`{"calls":[{"name":"mcp__shop__list"}]}`:                                                "deny",
@@ -445,7 +452,8 @@ func TestAHookThatAWorkersEndCutsOffIsAskedByTheNextWorker(t *testing.T) {
 func TestOfABatchBeyondTheRateTheLastEntriesAreBlocked(t *testing.T) {
 	f, ref, executed := shopping(t, 2, worker.Config{
 		Hooks:      []call.Hook{{Name: "h", Match: "*"}},
-		Guardrails: call.Guardrails{Rate: call.Rate{Calls: 3, Per: time.Hour}}})
+		Guardrails: call.Guardrails{Rate: call.Rate{Calls: 3, Per: time.Hour}},
+	})
 	f.hook("h", func(r map[string]any) string {
 		if at(t, r, "index") == 1.0 { // blocked by the hook: it does not count
 			return `{"action":"block"}`

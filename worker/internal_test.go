@@ -76,7 +76,7 @@ func TestACancelledMakerIsReplacedByTheNextWhoWaits(t *testing.T) {
 
 func TestTheCacheKeepsWhatWasUsedLastWithinItsWeight(t *testing.T) {
 	c := newOnceCache(10, func(v int) int64 { return int64(v) })
-	make := func(v int) func(context.Context) (int, error) {
+	value := func(v int) func(context.Context) (int, error) {
 		return func(context.Context) (int, error) { return v, nil }
 	}
 	has := func(key string) bool {
@@ -84,7 +84,7 @@ func TestTheCacheKeepsWhatWasUsedLastWithinItsWeight(t *testing.T) {
 		return err == nil
 	}
 	for _, k := range []string{"a", "b", "c"} {
-		if _, err := c.get(t.Context(), k, make(4)); err != nil {
+		if _, err := c.get(t.Context(), k, value(4)); err != nil {
 			t.Fatal(err)
 		}
 		has("a") // a stays in use
@@ -92,7 +92,7 @@ func TestTheCacheKeepsWhatWasUsedLastWithinItsWeight(t *testing.T) {
 	if got := []bool{has("a"), has("b"), has("c")}; !cmp.Equal(got, []bool{true, false, true}) {
 		t.Errorf("kept a, b, c: %v", got)
 	}
-	if _, err := c.get(t.Context(), "huge", make(1000)); err != nil || !has("huge") {
+	if _, err := c.get(t.Context(), "huge", value(1000)); err != nil || !has("huge") {
 		t.Error("the value used last is not kept")
 	}
 }
@@ -116,8 +116,10 @@ func TestContentComesBackEqualFromItsBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := catalog.Input{Definitions: append(own, reg...), Config: cfg, ContextLength: 12345, Dialect: catalog.Anthropic,
-		Unavailable: []catalog.Unavailable{{Label: "x", ToolCount: 3, Reason: "down"}}}
+	in := catalog.Input{
+		Definitions: append(own, reg...), Config: cfg, ContextLength: 12345, Dialect: catalog.Anthropic,
+		Unavailable: []catalog.Unavailable{{Label: "x", ToolCount: 3, Reason: "down"}},
+	}
 	c := &content{Input: in, Header: contentHeader{
 		Version: contentVersion, Tenant: "t", Config: settings, ContextLength: in.ContextLength, Dialect: in.Dialect, Unavailable: in.Unavailable,
 		Runs: []run{{Count: 1}, {Count: 2, Toolset: "mcp-r", SHA256: "h", Trusted: true}},
@@ -219,8 +221,16 @@ func TestTheStrictestApprovalOfTheChainCounts(t *testing.T) {
 		words []string
 		want  string
 	}{
-		{nil, ""}, {[]string{""}, ""}, {[]string{"auto"}, "auto"}, {[]string{"auto", "ask"}, "ask"}, {[]string{"ask", "auto"}, "ask"},
-		{[]string{"auto", "", "deny"}, "deny"}, {[]string{"", "auto"}, ""}, {[]string{"auto", ""}, ""}, {[]string{"auto", "auto"}, "auto"}, {[]string{"always"}, "ask"},
+		{nil, ""},
+		{[]string{""}, ""},
+		{[]string{"auto"}, "auto"},
+		{[]string{"auto", "ask"}, "ask"},
+		{[]string{"ask", "auto"}, "ask"},
+		{[]string{"auto", "", "deny"}, "deny"},
+		{[]string{"", "auto"}, ""},
+		{[]string{"auto", ""}, ""},
+		{[]string{"auto", "auto"}, "auto"},
+		{[]string{"always"}, "ask"},
 	} {
 		s := scope{}
 		for _, w := range c.words {

@@ -193,8 +193,10 @@ func (r *registry) standing(name string, executors map[string]*registration) (to
 	if best == nil {
 		return toolset{}, false
 	}
-	t := toolset{Name: name, State: best.State, Reason: best.Reason, ToolCount: best.ToolCount,
-		Blob: best.Blob, SHA256: best.DefinitionsSHA256, Trusted: best.Trusted, Revision: best.revision}
+	t := toolset{
+		Name: name, State: best.State, Reason: best.Reason, ToolCount: best.ToolCount,
+		Blob: best.Blob, SHA256: best.DefinitionsSHA256, Trusted: best.Trusted, Revision: best.revision,
+	}
 	if t.State == "" {
 		t.State = subjects.StateReady
 	}

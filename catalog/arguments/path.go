@@ -52,7 +52,7 @@ func stepsOfPointer(p jsontext.Pointer) []step {
 }
 
 func isIdentifier(s string) bool {
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		c := s[i]
 		switch {
 		case c == '_', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':

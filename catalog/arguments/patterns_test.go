@@ -26,9 +26,20 @@ func TestPatternsAreReadAsECMAScript(t *testing.T) {
 		{pattern: `^(?<year>\d{4})$`, yes: []string{"2030"}},
 		{pattern: `^\p{L}+$`, yes: []string{"é"}, no: []string{"1"}},
 		{pattern: `^\é$`, yes: []string{"é"}},
-		{pattern: `(?!a)`, unenforced: true}, {pattern: `(?<=a)b`, unenforced: true}, {pattern: `(a)\1`, unenforced: true}, {pattern: `(?<n>a)\k<n>`, unenforced: true},
-		{pattern: `(`, unenforced: true}, {pattern: `a{2000}`, unenforced: true}, {pattern: `[^\S]`, unenforced: true}, {pattern: `[]`, unenforced: true}, {pattern: `[^]`, unenforced: true},
-		{pattern: `\ud83d\ude00`, unenforced: true}, {pattern: `\u12`, unenforced: true}, {pattern: `\u{12`, unenforced: true}, {pattern: `\p{Script=Greek}`, unenforced: true}, {pattern: `a\`, unenforced: true},
+		{pattern: `(?!a)`, unenforced: true},
+		{pattern: `(?<=a)b`, unenforced: true},
+		{pattern: `(a)\1`, unenforced: true},
+		{pattern: `(?<n>a)\k<n>`, unenforced: true},
+		{pattern: `(`, unenforced: true},
+		{pattern: `a{2000}`, unenforced: true},
+		{pattern: `[^\S]`, unenforced: true},
+		{pattern: `[]`, unenforced: true},
+		{pattern: `[^]`, unenforced: true},
+		{pattern: `\ud83d\ude00`, unenforced: true},
+		{pattern: `\u12`, unenforced: true},
+		{pattern: `\u{12`, unenforced: true},
+		{pattern: `\p{Script=Greek}`, unenforced: true},
+		{pattern: `a\`, unenforced: true},
 	} {
 		s := Compile([]byte(`{"properties":{"v":{"type":"string","pattern":` + quoted(c.pattern) + `}},"patternProperties":{` + quoted(c.pattern) + `:{}}}`))
 		if got := len(s.Notes()) > 0; got != c.unenforced || !s.Enforced() {

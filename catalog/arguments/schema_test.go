@@ -13,15 +13,20 @@ import (
 func TestEveryDraftIsRead(t *testing.T) {
 	for schema, rows := range map[string][]verdict{
 		`{"$schema":"http://json-schema.org/draft-04/schema#","properties":{"a":{"type":"integer","minimum":5,"exclusiveMinimum":true}},"id":"http://x/y"}`: {
-			{args: `{"a":5}`, path: "arguments.a", constraint: "minimum"}, {args: `{"a":6}`, repaired: `{"a":6}`}},
+			{args: `{"a":5}`, path: "arguments.a", constraint: "minimum"}, {args: `{"a":6}`, repaired: `{"a":6}`},
+		},
 		`{"$schema":"http://json-schema.org/draft-06/schema#","properties":{"a":{"const":1},"b":{"contains":{"const":1}}}}`: {
-			{args: `{"a":2}`, path: "arguments.a", constraint: "const"}, {args: `{"b":[2]}`, path: "arguments.b", constraint: "contains"}},
+			{args: `{"a":2}`, path: "arguments.a", constraint: "const"}, {args: `{"b":[2]}`, path: "arguments.b", constraint: "contains"},
+		},
 		`{"$schema":"http://json-schema.org/draft-07/schema","properties":{"a":{"type":"array","items":[{"type":"string"}],"additionalItems":{"type":"integer"}},"d":{"format":"email","contentEncoding":"base64"}},"dependencies":{"x":["y"]}}`: {
-			{args: `{"a":["s","5"]}`, repaired: `{"a":["s",5]}`}, {args: `{"d":"no mail"}`, repaired: `{"d":"no mail"}`}, {args: `{"x":1}`, path: "arguments", constraint: "dependencies"}},
+			{args: `{"a":["s","5"]}`, repaired: `{"a":["s",5]}`}, {args: `{"d":"no mail"}`, repaired: `{"d":"no mail"}`}, {args: `{"x":1}`, path: "arguments", constraint: "dependencies"},
+		},
 		`{"$schema":"https://json-schema.org/draft/2019-09/schema","properties":{"a":{"$ref":"#/$defs/n","maximum":3},"t":{"$recursiveRef":"#"}},"$defs":{"n":{"type":"integer"}},"dependentRequired":{"a":["t"]}}`: {
-			{args: `{"a":4,"t":{}}`, path: "arguments.a", constraint: "maximum"}, {args: `{"a":"2"}`, path: "arguments", constraint: "dependentRequired"}, {args: `{"t":{"a":9,"t":{}}}`, path: "arguments.t.a", constraint: "maximum"}},
+			{args: `{"a":4,"t":{}}`, path: "arguments.a", constraint: "maximum"}, {args: `{"a":"2"}`, path: "arguments", constraint: "dependentRequired"}, {args: `{"t":{"a":9,"t":{}}}`, path: "arguments.t.a", constraint: "maximum"},
+		},
 		`{"properties":{"a":{"prefixItems":[{"type":"string"}],"items":false},"t":{"$dynamicRef":"#n"}},"$defs":{"n":{"$dynamicAnchor":"n","type":"integer"}},"dependencies":{"a":["t"]},"unevaluatedProperties":false}`: {
-			{args: `{"a":["s",1]}`, path: "arguments.a", constraint: "items"}, {args: `{"t":"x"}`, path: "arguments.t", constraint: "type"}, {args: `{"a":["s"],"t":"4"}`, repaired: `{"a":["s"],"t":4}`}, {args: `{"z":1}`, path: "arguments", constraint: "unevaluatedProperties"}},
+			{args: `{"a":["s",1]}`, path: "arguments.a", constraint: "items"}, {args: `{"t":"x"}`, path: "arguments.t", constraint: "type"}, {args: `{"a":["s"],"t":"4"}`, repaired: `{"a":["s"],"t":4}`}, {args: `{"z":1}`, path: "arguments", constraint: "unevaluatedProperties"},
+		},
 	} {
 		if s := Compile([]byte(schema)); !s.Enforced() || len(s.Notes()) > 0 {
 			t.Errorf("%s: enforced %v, %q", schema, s.Enforced(), s.Notes())
@@ -129,10 +134,14 @@ func TestReferencesAreFollowedWhereverTheyLead(t *testing.T) {
 		"e":{"nullable":true,"properties":{"in":{"type":"integer"}}},"f":{"$id":"sub","$ref":"#/$defs/own","$defs":{"own":{"type":"boolean"}}},"g":{"$ref":"#/x-common/0"}
 	},"components":{"schemas":{"N":{"type":"integer","nullable":true,"pattern":"(?!z)"}}},"x-common":[{"type":"integer"}],
 	"$defs":{"x":{"$anchor":"anchor","type":"integer"},"with space/and~tilde":{"type":"integer"}}}`, []verdict{
-		{args: `{"a":null}`, repaired: `{"a":null}`}, {args: `{"a":"x"}`, path: "arguments.a", constraint: "type"},
-		{args: `{"b":"x"}`, path: "arguments.b", constraint: "type"}, {args: `{"c":"x"}`, path: "arguments.c", constraint: "type"},
-		{args: `{"d":"x"}`, path: "arguments.d", constraint: "type"}, {args: `{"e":null}`, repaired: `{"e":null}`},
-		{args: `{"f":"true"}`, repaired: `{"f":true}`}, {args: `{"g":"7"}`, repaired: `{"g":7}`},
+		{args: `{"a":null}`, repaired: `{"a":null}`},
+		{args: `{"a":"x"}`, path: "arguments.a", constraint: "type"},
+		{args: `{"b":"x"}`, path: "arguments.b", constraint: "type"},
+		{args: `{"c":"x"}`, path: "arguments.c", constraint: "type"},
+		{args: `{"d":"x"}`, path: "arguments.d", constraint: "type"},
+		{args: `{"e":null}`, repaired: `{"e":null}`},
+		{args: `{"f":"true"}`, repaired: `{"f":true}`},
+		{args: `{"g":"7"}`, repaired: `{"g":7}`},
 	})
 }
 

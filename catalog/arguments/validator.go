@@ -115,7 +115,7 @@ func (c *checker) validate(instance any) (invalid *jsonschema.ValidationError) {
 			invalid = nil
 		}
 	}()
-	invalid, _ = c.schema.Validate(instance).(*jsonschema.ValidationError)
+	errors.As(c.schema.Validate(instance), &invalid)
 	return invalid
 }
 

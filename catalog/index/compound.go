@@ -113,11 +113,11 @@ func (s *search) keep(kept, i int) int {
 // nor in parts, by their parts, as if they had been written apart.
 func (s *search) openCompounds() {
 	s.opened = s.opened[:0]
-	any := false
+	compound := false
 	for i := range s.units {
-		any = any || s.units[i].opens()
+		compound = compound || s.units[i].opens()
 	}
-	if !any {
+	if !compound {
 		return
 	}
 	for i := range s.units {

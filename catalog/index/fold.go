@@ -68,7 +68,7 @@ func isAccent(r rune) bool {
 // appendPlainLetter appends a letter, and in place of those that have no
 // decomposition but a usual spelling in plain letters, that spelling.
 func appendPlainLetter(to []byte, r rune) []byte {
-	plain := ""
+	var plain string
 	switch r {
 	case 'ß':
 		plain = "ss"

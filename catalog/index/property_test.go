@@ -15,7 +15,8 @@ import (
 func checkAgainstNaive(t interface {
 	Helper()
 	Errorf(string, ...any)
-}, docs []Document, query string, o Options) {
+}, docs []Document, query string, o Options,
+) {
 	t.Helper()
 	got := Build(docs).Search(query, o)
 	want := naiveSearch(docs, query, o)

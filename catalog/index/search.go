@@ -239,13 +239,13 @@ func (s *search) admit(doc uint32) {
 // there are any.
 func (s *search) lookExtra(i int) bool {
 	s.frequencies = s.frequencies[:0]
-	any := uint16(0)
+	all := uint16(0)
 	for j := range s.units {
 		f := s.extraFrequency(&s.units[j], i)
 		s.frequencies = append(s.frequencies, f)
-		any |= f
+		all |= f
 	}
-	return any != 0
+	return all != 0
 }
 
 // held counts the units, but stop words, that the document looked at holds.

@@ -182,7 +182,7 @@ func start(role string, o order) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.Command(self), gone: make(chan struct{})} //nolint:noctx // it ends with the test, gently
+	p := &process{cmd: exec.Command(self), gone: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), roleVariable+"="+role, orderVariable+"="+string(text))
 	p.cmd.Stderr = os.Stderr
 	if p.in, err = p.cmd.StdinPipe(); err != nil {

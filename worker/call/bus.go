@@ -84,8 +84,10 @@ func (b *Bus) once(ctx context.Context, e Execution) (*subjects.ExecReply, *subj
 		return nil, &subjects.SlotError{Code: subjects.CodeInternal, Message: "the execution could not be written: " + err.Error()}
 	}
 	if limit := b.nc.MaxPayload(); limit > 0 && int64(len(body)) > limit-headerRoom {
-		return nil, &subjects.SlotError{Code: subjects.CodeInvalidArguments, Path: "arguments",
-			Message: fmt.Sprintf("the arguments make a message of %d bytes, and the bus takes %d: send less at once", len(body), limit-headerRoom)}
+		return nil, &subjects.SlotError{
+			Code: subjects.CodeInvalidArguments, Path: "arguments",
+			Message: fmt.Sprintf("the arguments make a message of %d bytes, and the bus takes %d: send less at once", len(body), limit-headerRoom),
+		}
 	}
 	reply, messages, done := b.inbox.open()
 	defer done()
@@ -163,8 +165,10 @@ func (b *Bus) cancel(e Execution, messages <-chan *nats.Msg, why string) (*subje
 // cancelled is the outcome of an execution whose executor confirmed its end.
 func cancelled(e Execution, why string) *subjects.SlotError {
 	if why == errStopped.Error() {
-		return &subjects.SlotError{Code: subjects.CodeToolError, ExecutorCode: string(subjects.CodeCancelled),
-			Message: "stopped after it had started; the executor confirmed that " + e.Name + " was cancelled"}
+		return &subjects.SlotError{
+			Code: subjects.CodeToolError, ExecutorCode: string(subjects.CodeCancelled),
+			Message: "stopped after it had started; the executor confirmed that " + e.Name + " was cancelled",
+		}
 	}
 	return &subjects.SlotError{Code: subjects.CodeTimeout, Message: why + "; the executor confirmed that " + e.Name + " was cancelled"}
 }
@@ -174,8 +178,10 @@ func (b *Bus) lost(e Execution, why string) *subjects.SlotError {
 	if e.Repeatable && why != errStopped.Error() {
 		return &subjects.SlotError{Code: subjects.CodeTimeout, Message: why + "; " + e.Name + " is safe to repeat"}
 	}
-	return &subjects.SlotError{Code: subjects.CodeOutcomeUnknown,
-		Message: why + " after " + e.Name + " was sent: it may have taken effect. Check before you repeat it"}
+	return &subjects.SlotError{
+		Code:    subjects.CodeOutcomeUnknown,
+		Message: why + " after " + e.Name + " was sent: it may have taken effect. Check before you repeat it",
+	}
 }
 
 func (b *Bus) runSubject(e Execution) string {
@@ -214,8 +220,10 @@ func readReply(m *nats.Msg, e Execution) (*subjects.ExecReply, *subjects.SlotErr
 		err = errors.New("it has neither result nor error")
 	}
 	if err != nil {
-		return nil, &subjects.SlotError{Code: subjects.CodeOutcomeUnknown,
-			Message: "the executor's answer to " + e.Name + " is not readable (" + err.Error() + "): it may have taken effect. Check before you repeat it"}
+		return nil, &subjects.SlotError{
+			Code:    subjects.CodeOutcomeUnknown,
+			Message: "the executor's answer to " + e.Name + " is not readable (" + err.Error() + "): it may have taken effect. Check before you repeat it",
+		}
 	}
 	return &r, nil
 }
@@ -226,8 +234,10 @@ func readReply(m *nats.Msg, e Execution) (*subjects.ExecReply, *subjects.SlotErr
 func slotError(e *subjects.ExecError, tool string) *subjects.SlotError {
 	switch e.Code {
 	case subjects.CodeTooLate, subjects.CodeDefinitionMismatch, subjects.CodeBusy, subjects.CodeBadRequest:
-		return &subjects.SlotError{Code: subjects.CodeExecutorUnavailable, ExecutorCode: string(e.Code),
-			Message: "the executor did not start " + tool + ": " + e.Message}
+		return &subjects.SlotError{
+			Code: subjects.CodeExecutorUnavailable, ExecutorCode: string(e.Code),
+			Message: "the executor did not start " + tool + ": " + e.Message,
+		}
 	case subjects.CodeExecutorUnavailable, subjects.CodeOutcomeUnknown, subjects.CodeTimeout, subjects.CodeResultTooLarge, subjects.CodeInvalidArguments:
 		return &subjects.SlotError{Code: e.Code, Message: e.Message}
 	case subjects.CodeToolError, "":

@@ -74,8 +74,10 @@ func (e *Engine) bury(msg jetstream.Msg, k key, reason string, attempts int) {
 const maxDeadBody = 4096
 
 func (e *Engine) deadLetter(k key, subject string, data []byte, reason string, attempts int) error {
-	dead := subjects.DeadLetter{At: now(), Tenant: k.tenant, Session: k.session, CallID: k.id, Subject: subject,
-		Code: subjects.CodeInternal, Reason: reason, Attempts: attempts, Body: string(data[:min(len(data), maxDeadBody)])}
+	dead := subjects.DeadLetter{
+		At: now(), Tenant: k.tenant, Session: k.session, CallID: k.id, Subject: subject,
+		Code: subjects.CodeInternal, Reason: reason, Attempts: attempts, Body: string(data[:min(len(data), maxDeadBody)]),
+	}
 	body, err := subjects.Encode(dead)
 	if err != nil {
 		return err

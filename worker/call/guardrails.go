@@ -94,8 +94,10 @@ func (g *Guardrails) denied(tool string) *subjects.SlotError {
 	if glob == "" {
 		return nil
 	}
-	return &subjects.SlotError{Code: subjects.CodeBlocked, Reason: "deny",
-		Message: tool + " was not run: a guardrail denies " + glob + ". Do not repeat it, with whatever arguments"}
+	return &subjects.SlotError{
+		Code: subjects.CodeBlocked, Reason: "deny",
+		Message: tool + " was not run: a guardrail denies " + glob + ". Do not repeat it, with whatever arguments",
+	}
 }
 
 // matched refuses arguments that a pattern finds.
@@ -113,8 +115,10 @@ func (g *Guardrails) matched(tool string, args []byte) *subjects.SlotError {
 				continue
 			}
 		}
-		return &subjects.SlotError{Code: subjects.CodeBlocked, Reason: "arguments",
-			Message: tool + " was not run: a guardrail refuses arguments that match " + oneLine(p.Pattern.String()) + ". Change the arguments, or do without it"}
+		return &subjects.SlotError{
+			Code: subjects.CodeBlocked, Reason: "arguments",
+			Message: tool + " was not run: a guardrail refuses arguments that match " + oneLine(p.Pattern.String()) + ". Change the arguments, or do without it",
+		}
 	}
 	return nil
 }
@@ -122,16 +126,20 @@ func (g *Guardrails) matched(tool string, args []byte) *subjects.SlotError {
 // tooOften is the answer of the rate limit.
 func tooOften(tool string, r Rate, wait time.Duration) *subjects.SlotError {
 	seconds := (wait + time.Second - 1) / time.Second
-	return &subjects.SlotError{Code: subjects.CodeBlocked, Reason: "rate", RetryAfterMS: max(1, wait.Milliseconds()),
+	return &subjects.SlotError{
+		Code: subjects.CodeBlocked, Reason: "rate", RetryAfterMS: max(1, wait.Milliseconds()),
 		Message: fmt.Sprintf("%s was not run: this session may call it %d times in %s, and has. Wait %d s before you call it again, or do something else",
-			tool, r.Calls, shortDuration(r.Per), max(1, seconds))}
+			tool, r.Calls, shortDuration(r.Per), max(1, seconds)),
+	}
 }
 
 // tooAlike is the answer to one call too many of the same kind.
 func tooAlike(tool string, limit int) *subjects.SlotError {
-	return &subjects.SlotError{Code: subjects.CodeBlocked, Reason: "repeat",
+	return &subjects.SlotError{
+		Code: subjects.CodeBlocked, Reason: "repeat",
 		Message: fmt.Sprintf("%s was not run: the same call has been made %d times in a row already. Use the results that you have, change the arguments, or tell the user what stands in the way",
-			tool, limit)}
+			tool, limit),
+	}
 }
 
 // shortDuration is 1m0s as 1m.

@@ -139,20 +139,26 @@ func because(reason string) string {
 }
 
 func hookBlocked(h *Hook, tool, reason string) *subjects.SlotError {
-	return &subjects.SlotError{Code: subjects.CodeBlocked, Reason: "hook",
-		Message: tool + " was not run, hook " + h.Name + " blocked it" + because(reason) + ". Do not repeat it unchanged"}
+	return &subjects.SlotError{
+		Code: subjects.CodeBlocked, Reason: "hook",
+		Message: tool + " was not run, hook " + h.Name + " blocked it" + because(reason) + ". Do not repeat it unchanged",
+	}
 }
 
 func hookFailed(h *Hook, tool string, err error) *subjects.SlotError {
-	return &subjects.SlotError{Code: subjects.CodeBlocked, Reason: "hook_failed",
-		Message: tool + " was not run: hook " + h.Name + " has to allow it, and " + oneLine(err.Error()) + ". Go on without it, or tell the user"}
+	return &subjects.SlotError{
+		Code: subjects.CodeBlocked, Reason: "hook_failed",
+		Message: tool + " was not run: hook " + h.Name + " has to allow it, and " + oneLine(err.Error()) + ". Go on without it, or tell the user",
+	}
 }
 
 // hookSpoiled is the answer when a hook has made arguments that can not be sent.
 // The original ones are not run either: the hook did not want them.
 func hookSpoiled(h *Hook, tool string, i *arguments.Invalid) *subjects.SlotError {
-	return &subjects.SlotError{Code: subjects.CodeBlocked, Reason: "hook", Path: i.Path, Constraint: i.Constraint,
-		Message: tool + " was not run: hook " + h.Name + " changed its arguments to ones that can not be sent: " + i.Message + ". Go on without it, or tell the user"}
+	return &subjects.SlotError{
+		Code: subjects.CodeBlocked, Reason: "hook", Path: i.Path, Constraint: i.Constraint,
+		Message: tool + " was not run: hook " + h.Name + " changed its arguments to ones that can not be sent: " + i.Message + ". Go on without it, or tell the user",
+	}
 }
 
 func hookAsks(h *Hook, reason string) string {
@@ -160,6 +166,8 @@ func hookAsks(h *Hook, reason string) string {
 }
 
 func resultWithheld(h *Hook, tool string, err error) *subjects.SlotError {
-	return &subjects.SlotError{Code: subjects.CodeBlocked, Reason: "hook_failed",
-		Message: tool + " has run and may have taken effect, but its result is withheld: hook " + h.Name + " has to see it first, and " + oneLine(err.Error()) + ". Do not repeat the call for its result"}
+	return &subjects.SlotError{
+		Code: subjects.CodeBlocked, Reason: "hook_failed",
+		Message: tool + " has run and may have taken effect, but its result is withheld: hook " + h.Name + " has to see it first, and " + oneLine(err.Error()) + ". Do not repeat the call for its result",
+	}
 }

@@ -138,8 +138,10 @@ func oneAtATime(entries []arguments.Entry) *subjects.SlotError {
 // NoConnectors is the answer for a connector's tool where connectors are not
 // available: the same as for any unknown name.
 func NoConnectors(name string) *subjects.SlotError {
-	return &subjects.SlotError{Code: subjects.CodeToolNotFound,
-		Message: "there is no tool " + strconv.Quote(name) + " in this session: connectors are not available"}
+	return &subjects.SlotError{
+		Code:    subjects.CodeToolNotFound,
+		Message: "there is no tool " + strconv.Quote(name) + " in this session: connectors are not available",
+	}
 }
 
 // Reachable says why a registry tool can not be executed now, or nil.

@@ -185,8 +185,10 @@ func (e *Entry) truth(err *subjects.SlotError) *subjects.SlotError {
 }
 
 func lostError(name string) *subjects.SlotError {
-	return &subjects.SlotError{Code: subjects.CodeOutcomeUnknown,
-		Message: "the worker that ran " + name + " was lost after it had sent it: it may have taken effect. Check before you repeat it"}
+	return &subjects.SlotError{
+		Code:    subjects.CodeOutcomeUnknown,
+		Message: "the worker that ran " + name + " was lost after it had sent it: it may have taken effect. Check before you repeat it",
+	}
 }
 
 // count is how many entries are in a state.

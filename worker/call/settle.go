@@ -26,7 +26,7 @@ const (
 )
 
 // keep puts a large body into the object store.
-func (e *Engine) keep(ctx context.Context, k key, body json.RawMessage) (*Kept, error) {
+func (e *Engine) keep(ctx context.Context, body json.RawMessage) (*Kept, error) {
 	if len(body) <= e.inline() {
 		return &Kept{JSON: body}, nil
 	}
@@ -88,7 +88,7 @@ func (e *Engine) close(ctx context.Context, k key, r *Record, _ error) error {
 	if err != nil {
 		return fmt.Errorf("writing the reply of call %s: %w", k.id, err)
 	}
-	kept, err := e.keep(ctx, k, body)
+	kept, err := e.keep(ctx, body)
 	if err != nil {
 		return err
 	}
@@ -194,8 +194,10 @@ func callFinished(r *Record) subjects.Event {
 			failed++
 		}
 	}
-	return subjects.Event{Type: subjects.EventCallFinished, TotalCount: ptr(len(r.Entries)), SuccessCount: ptr(len(r.Entries) - failed), ErrorCount: ptr(failed),
-		IsError: ptr(failed == len(r.Entries)), DurationMS: ptr(r.Finished - r.Accepted)}
+	return subjects.Event{
+		Type: subjects.EventCallFinished, TotalCount: ptr(len(r.Entries)), SuccessCount: ptr(len(r.Entries) - failed), ErrorCount: ptr(failed),
+		IsError: ptr(failed == len(r.Entries)), DurationMS: ptr(r.Finished - r.Accepted),
+	}
 }
 
 // own notes that a blob belongs to a session, so that fetch gives it to that

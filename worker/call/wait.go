@@ -41,7 +41,7 @@ func (e *Engine) Run(ctx context.Context, c Call) (reply []byte, err error) {
 	unsubscribe := func() {}
 	defer func() { unsubscribe() }()
 	for {
-		look := false
+		var look bool
 		select {
 		case reply := <-w.reply:
 			return reply, nil

@@ -489,7 +489,7 @@ func (l *live) runEntry(index int) {
 		// from seeing it.
 		response, slotErr = l.e.checks.After(l.e.writing(), l.check(index, entry, record), response)
 	}
-	kept, err := l.e.keep(l.e.writing(), k, response)
+	kept, err := l.e.keep(l.e.writing(), response)
 	if err != nil && slotErr == nil {
 		slotErr = &subjects.SlotError{Code: subjects.CodeResultTooLarge, Message: entry.Name + " has run, but its result could not be kept: " + err.Error()}
 	}
