@@ -101,7 +101,7 @@ func (d *document) note(text string) {
 // $ref reaches at a place where no schema is expected.
 func (d *document) discover() {
 	d.walk(d.root, d.root)
-	for i := 0; i < len(d.schemas); i++ { //nolint:intrange // grows while references are followed
+	for i := 0; i < len(d.schemas); i++ { // grows while references are followed
 		d.follow(d.schemas[i])
 	}
 	if len(d.schemas) > maxSchemaSubschemas {

@@ -178,7 +178,7 @@ func (g *graph) read(d *document, n *node, keyword string, v *value, pointer str
 // resolveRefs links references; a target at a place where no schema is
 // expected gets its node here.
 func (g *graph) resolveRefs(d *document) {
-	for i := 0; i < len(g.list); i++ { //nolint:intrange // grows with such targets
+	for i := 0; i < len(g.list); i++ { // grows with such targets
 		n := g.list[i]
 		target := d.targets[n.doc]
 		if target == nil {
