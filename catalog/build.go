@@ -98,8 +98,8 @@ func (c *collector) name(i int, d *Definition, v jsontext.Value) bool {
 	case d.Name == "":
 		c.warn(subjects.WarnNameMissing, where, where+" is left out: its name is blank")
 		return false
-	case IsBridge(d.Name):
-		c.warn(subjects.WarnNameReserved, d.Name, d.Name+" is left out: the bridge tool has that name")
+	case likeBridge(d.Name) != "":
+		c.warn(subjects.WarnNameReserved, d.Name, fmt.Sprintf("%s is left out: the bridge tool %s has that name", d.Name, likeBridge(d.Name)))
 		return false
 	case IsConnector(d.Name):
 		c.warn(subjects.WarnNameReserved, label(i, d.Name), label(i, d.Name)+" is left out: names beginning "+ConnectorPrefix+" are the gateway's")

@@ -265,6 +265,27 @@ func TestListingNeverImitatesItself(t *testing.T) {
 	}
 }
 
+func TestWhatIsNotSeenStaysOutOfTheListing(t *testing.T) {
+	for _, r := range []rune{0x00, 0x1b, 0x7f, 0x85, 0xad, 0x34f, 0x61c, 0x17b4, 0x180e, 0x200e, 0x202e, 0x2060, 0x2066, 0x206a, 0x2800, 0xfeff, 0xfffa, 0x1d173, 0xe0001, 0xe0041, 0xe0100, 0xe01ef} {
+		hidden := string(r)
+		name, description := "mcp__x__op"+hidden+"1", "Does"+hidden+" it"+hidden+" well."
+		d := decode(t, toolsArray([]vectorTool{{Name: &name, Description: jsonText(description), Toolset: "mcp-x" + hidden + "y"}}))
+		text, _ := Listing(pointers(d), nil, 4000)
+		for _, got := range text {
+			if got == r {
+				t.Errorf("%U stands in %q", r, text)
+			}
+		}
+		if r != 0x85 && !strings.Contains(text, "Does it well.") {
+			t.Errorf("%U: the text around it is gone: %q", r, text)
+		}
+	}
+	const emoji = "Sends \U0001F468\u200d\U0001F469 and \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645."
+	if got := ShortDescription(emoji, 60); got != emoji {
+		t.Errorf("joiners in text: %q", got)
+	}
+}
+
 func TestUnavailableSourcesAreOneLineEach(t *testing.T) {
 	d := decode(t, []byte(`[{"name":"mcp__live__op","description":"Does it."}]`))
 	text, form := Listing(pointers(d), []Unavailable{

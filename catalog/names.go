@@ -25,17 +25,27 @@ func IsBridge(name string) bool {
 	return name == ToolSearch || name == ToolDescribe || name == ToolCall
 }
 
+// likeBridge is the bridge tool whose name differs from this one at most in case,
+// "-", "_" or space, "" when there is none.
+func likeBridge(name string) string {
+	if f := fold(name); IsBridge(f) {
+		return f
+	}
+	return ""
+}
+
 // IsConnector reports whether name is spelled like a connector's tool.
 func IsConnector(name string) bool { return strings.HasPrefix(name, ConnectorPrefix) }
 
 // cleanName is a name as a model may see it: trimmed, and every run of control
-// characters, line breaks and white space other than spaces is one "_".
+// characters, line breaks, white space other than spaces and what has no width is
+// one "_", so that two names that differ look different.
 func cleanName(name string) string {
 	if plainASCII(name) {
 		return strings.Trim(name, " ")
 	}
 	name = trim(name)
-	bad := func(r rune) bool { return r != ' ' && (space(r) || unprintable(r)) }
+	bad := func(r rune) bool { return r != ' ' && (space(r) || unprintable(r) || joiner(r)) }
 	if strings.IndexFunc(name, bad) < 0 {
 		return name
 	}

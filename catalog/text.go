@@ -14,22 +14,27 @@ func space(r rune) bool {
 }
 
 // unprintable reports whether r must not reach a prompt: control characters, the
-// marks that turn the direction of text, byte order marks, the invisible tag
-// characters and letters that look like a blank. White space is not meant.
+// marks that turn the direction of text, byte order marks, what has no
+// shape (tags and variation selectors of plane 14 can carry hidden text) and
+// letters that look like a blank. White space is not meant, nor what joins or
+// parts letters: some scripts and emoji need it.
 func unprintable(r rune) bool {
 	switch {
 	case r < 0x20 || r >= 0x7f && r < 0xa0:
 		return true
 	case r < 0x115f:
-		return r == 0xad
-	case r == 0x115f || r == 0x1160 || r == 0x180e || r == 0x2800 || r == 0x3164 || r == 0xffa0:
+		return r == 0xad || r == 0x34f || r == 0x61c
+	case r == 0x115f || r == 0x1160 || r == 0x17b4 || r == 0x17b5 || r == 0x180e || r == 0x2800 || r == 0x3164 || r == 0xffa0:
 		return true
-	case r == 0x200e || r == 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2060 && r <= 0x2069,
-		r == 0xfeff, r >= 0xfff9 && r <= 0xfffb, r >= 0xe0000 && r <= 0xe007f:
+	case r == 0x200e || r == 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2060 && r <= 0x206f,
+		r == 0xfeff, r >= 0xfff9 && r <= 0xfffb, r >= 0x1d173 && r <= 0x1d17a, r >= 0xe0000 && r <= 0xe0fff:
 		return true
 	}
 	return false
 }
+
+// joiner reports whether r joins or parts its neighbours without being seen.
+func joiner(r rune) bool { return r >= 0x200b && r <= 0x200d }
 
 // plainASCII reports whether s holds only printable ASCII, of which nothing has
 // to be cleaned.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"toolbridge/subjects"
 )
 
 // ErrNotFound says that no object has that name.
@@ -76,9 +78,20 @@ func (b *Blobs) Has(ctx context.Context, name string) (bool, error) {
 // Get returns the bytes of an object, or ErrNotFound, or ErrTooLarge. The
 // server's digest is checked; the caller checks the name where it must be the
 // hash (Hash).
+//
+// Others write to the store too, and name and meta data become parts of subjects:
+// a name that is blank or longer than 256 bytes finds nothing, nor does an object
+// that is a link or whose chunks have no plain token. A subject above the server's
+// control line would cost the worker its connection.
 func (b *Blobs) Get(ctx context.Context, name string) ([]byte, error) {
+	if name == "" || len(name) > maxName {
+		return nil, fmt.Errorf("reading object %.64q: no object has a name of %d bytes: %w", name, len(name), ErrNotFound)
+	}
 	var data []byte
 	err := retry(ctx, func() error {
+		if err := b.readable(ctx, name); err != nil {
+			return err
+		}
 		object, err := b.objects.Get(ctx, name)
 		if errors.Is(err, jetstream.ErrObjectNotFound) {
 			return ErrNotFound
@@ -105,6 +118,26 @@ func (b *Blobs) Get(ctx context.Context, name string) ([]byte, error) {
 		return nil, fmt.Errorf("reading object %s: %w", name, err)
 	}
 	return data, nil
+}
+
+// maxName bounds the name of an object that is read; those that we write have 64
+// bytes.
+const maxName = 256
+
+// readable looks at an object's meta data before the client library acts on it.
+func (b *Blobs) readable(ctx context.Context, name string) error {
+	info, err := b.objects.GetInfo(ctx, name)
+	switch {
+	case errors.Is(err, jetstream.ErrObjectNotFound):
+		return ErrNotFound
+	case err != nil:
+		return err
+	case info.Opts != nil && info.Opts.Link != nil, !subjects.ValidToken(info.NUID):
+		return fmt.Errorf("it is a link, or its chunks are not to be found: %w", ErrNotFound)
+	case info.Size > uint64(b.max):
+		return ErrTooLarge
+	}
+	return nil
 }
 
 // Delete removes an object; absent ones are no error.

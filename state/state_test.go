@@ -3,6 +3,7 @@ package state_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -108,6 +109,35 @@ func TestObjectsAboveTheBoundAreRefusedBothWays(t *testing.T) {
 	}
 	if _, err := small.Blobs.Get(ctx, name); !errors.Is(err, state.ErrTooLarge) {
 		t.Errorf("Get = %v", err)
+	}
+}
+
+func TestObjectsThatOthersWroteCostTheConnectionNothing(t *testing.T) {
+	s := bus.Server(t)
+	st, js, ctx := open(t, s)
+	good, err := st.Blobs.PutIfAbsent(ctx, []byte("good"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := func(name, members string) {
+		t.Helper()
+		subject := "$O." + subjects.ObjectsBlobs + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
+		if _, err := js.Publish(ctx, subject, fmt.Appendf(nil, `{"name":%q,"bucket":%q,"size":4,"chunks":1,%s}`, name, subjects.ObjectsBlobs, members)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	meta("long", `"nuid":"`+strings.Repeat("x", 5000)+`"`)
+	meta("blank", `"nuid":"a >"`)
+	meta("lines", `"nuid":"a\r\nPUB b 0\r\n"`)
+	meta("wild", `"nuid":"*"`)
+	meta("loop", `"nuid":"n","options":{"link":{"bucket":"`+subjects.ObjectsBlobs+`","name":"loop"}}`)
+	for _, name := range []string{"", strings.Repeat("x", 6000), "long", "blank", "lines", "wild", "loop"} {
+		if _, err := st.Blobs.Get(ctx, name); !errors.Is(err, state.ErrNotFound) {
+			t.Errorf("Get(%.20q) = %v, want not found", name, err)
+		}
+	}
+	if got, err := st.Blobs.Get(ctx, good); string(got) != "good" || err != nil {
+		t.Errorf("the connection is gone: %q, %v", got, err)
 	}
 }
 

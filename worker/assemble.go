@@ -58,9 +58,9 @@ func (w *Worker) assembly(ctx context.Context, tenant string, body []byte, parse
 	h.Write(body)
 	a, err := w.assemblies.get(ctx, string(h.Sum(nil)), func(ctx context.Context) (*assembled, error) {
 		if parsed == nil {
-			parsed = new(subjects.AssembleRequest)
-			if err := subjects.Decode(body, parsed); err != nil {
-				return nil, subjects.NewError(subjects.CodeBadRequest, "the request is not readable: "+err.Error())
+			var err error
+			if parsed, err = readAssemble(body); err != nil {
+				return nil, err
 			}
 		}
 		select {
@@ -81,6 +81,23 @@ func (w *Worker) assembly(ctx context.Context, tenant string, body []byte, parse
 		return nil, subjects.NewError(subjects.CodeDeadlineExceeded, "the assembly took longer than the request may")
 	}
 	return a, err
+}
+
+// readAssemble reads a request. Where something nests deeper than any reader goes,
+// that value is cut, so that the rest can be read.
+func readAssemble(body []byte) (*subjects.AssembleRequest, error) {
+	r := new(subjects.AssembleRequest)
+	err := subjects.Decode(body, r)
+	if err != nil {
+		if flat, cut := shallow(body, maxLevels); cut {
+			r = new(subjects.AssembleRequest)
+			err = subjects.Decode(flat, r)
+		}
+	}
+	if err != nil {
+		return nil, subjects.NewError(subjects.CodeBadRequest, "the request is not readable: "+err.Error())
+	}
+	return r, nil
 }
 
 // build makes the catalog of a request from scratch.

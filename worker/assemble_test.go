@@ -137,6 +137,27 @@ func TestOneBadDefinitionNeverCostsTheOthers(t *testing.T) {
 	}
 }
 
+func TestADefinitionOfEndlessDepthNeverCostsTheOthers(t *testing.T) {
+	f := newFleet(t)
+	f.start(worker.Config{Dev: true})
+	for name, deep := range map[string]string{
+		"objects": strings.Repeat(`{"a":`, 50_000) + "1" + strings.Repeat("}", 50_000),
+		"lists":   strings.Repeat("[", 50_000) + strings.Repeat("]", 50_000),
+		"both":    strings.Repeat(`[{"]}\"[":`, 20_000) + `"["` + strings.Repeat("}]", 20_000),
+	} {
+		body := `{"tools":[{"name":"mcp__k__a","description":"Tool a."},{"name":"mcp__k__deep","parameters":` + deep + `},{"name":"mcp__k__b","description":"Tool b."}]}`
+		reply := f.assemble("s1", body)
+		if reply["deferred_count"] != 2.0 || !strings.Contains(text(reply["warnings"]), "TOO_LARGE") {
+			t.Errorf("%s: %v deferred, warnings %s", name, reply["deferred_count"], text(reply["warnings"]))
+		}
+	}
+	for _, broken := range []string{`{"tools":` + strings.Repeat("[", 50_000), `{"tools":[],"x":` + strings.Repeat("[", 50_000) + strings.Repeat("]", 50_000) + `,}`} {
+		if got := code(f.ask("s1", "assemble", broken)); got != "BAD_REQUEST" {
+			t.Errorf("a request that is no JSON: %q", got)
+		}
+	}
+}
+
 func TestTenThousandToolsAreServed(t *testing.T) {
 	f := newFleet(t)
 	f.start(worker.Config{Dev: true})

@@ -332,6 +332,45 @@ func TestTraceContextComesBackWithTheReply(t *testing.T) {
 	}
 }
 
+func TestRefusalsCarryTheTraceToo(t *testing.T) {
+	f := newFleet(t)
+	f.start(worker.Config{Dev: true})
+	m := f.send("toolbridge.v1.t.a=b.assemble", session(), "tracestate", "a=b")
+	if code(decode(t, m.Data)) != "BAD_REQUEST" || m.Header.Get("tracestate") != "a=b" {
+		t.Errorf("headers = %v, body %s", m.Header, m.Data)
+	}
+}
+
+func TestHeadersOfARequestNeverCostItsReply(t *testing.T) {
+	f := newFleet(t)
+	f.start(worker.Config{Dev: true})
+	for _, n := range []int{8 << 10, 8<<10 + 1, 3 << 20} {
+		value := strings.Repeat("v", n)
+		m := f.send("toolbridge.v1.t.s1.assemble", session(), "baggage", value, "tracestate", value)
+		if want := n <= 8<<10; code(decode(t, m.Data)) != "" || (m.Header.Get("baggage") == value) != want {
+			t.Errorf("%d bytes of baggage: %d come back, body %.100s", n, len(m.Header.Get("baggage")), m.Data)
+		}
+	}
+}
+
+func TestNamesOfEncodingsAreReadAsInHTTP(t *testing.T) {
+	f := newFleet(t)
+	f.start(worker.Config{Dev: true})
+	big := `{"tools":` + tools(tool("plain_one", "", strings.Repeat("words and ", 2000))) + `}`
+	for sent, body := range map[string][]byte{"GZIP": packed(t, "gzip", []byte(big)), " zstd ": packed(t, "zstd", []byte(big)), "identity": []byte(big)} {
+		if m := f.send("toolbridge.v1.t.s1.assemble", string(body), "Content-Encoding", sent); code(decode(t, m.Data)) != "" {
+			t.Errorf("Content-Encoding %q: %.200s", sent, m.Data)
+		}
+	}
+	for accept, want := range map[string]string{
+		"GZip": "gzip", "br, zstd;q=0.5": "zstd", "zstd;q=0, gzip": "gzip", "gzip; q=0.0": "", "identity": "", "*": "",
+	} {
+		if got := f.send("toolbridge.v1.t.s1.assemble", big, "Accept-Encoding", accept).Header.Get("Content-Encoding"); got != want {
+			t.Errorf("Accept-Encoding %q gives %q, want %q", accept, got, want)
+		}
+	}
+}
+
 func TestStopLetsRunningCallsFinish(t *testing.T) {
 	f := newFleet(t)
 	w := f.start(worker.Config{Dev: true})

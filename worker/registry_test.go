@@ -227,7 +227,8 @@ func TestRegistrationsThatCanNotBeReadCostNothingElse(t *testing.T) {
 	}
 	for key, value := range map[string]string{
 		"t.mcp-bad.e1": `{"definitions_sha256":`, "t.mcp-noblob.e1": `{"definitions_sha256":"x","blob":"absent","since":"now"}`,
-		"t.mcp-a.b.c": `{}`, "t.mcp=zz.e1": `{}`,
+		"t.mcp-a.b.c": `{}`, "t.mcp=zz.e1": `{}`, "t.mcp-empty.e1": `{}`,
+		"t.mcp-endless.e1": `{"definitions_sha256":"x","blob":"` + strings.Repeat("x", 6000) + `"}`,
 	} {
 		if _, err := kv.PutString(t.Context(), key, value); err != nil {
 			t.Fatal(err)
@@ -236,7 +237,7 @@ func TestRegistrationsThatCanNotBeReadCostNothingElse(t *testing.T) {
 	f.register("mcp-noarray", "e1", `{"not":"an array"}`)
 	f.register("mcp-k", "e1", tools(plain("mcp__k__a", "Tool a.")))
 	reply := f.settled("s1", `{"toolsets":["*"]}`, "the good one is there", count(1))
-	for _, name := range []string{"mcp-noblob", "mcp-noarray"} {
+	for _, name := range []string{"mcp-noblob", "mcp-noarray", "mcp-empty", "mcp-endless"} {
 		if !strings.Contains(text(reply["warnings"]), name) {
 			t.Errorf("no warning names %s: %s", name, text(reply["warnings"]))
 		}

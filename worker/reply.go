@@ -13,10 +13,6 @@ import (
 // minPacked is the size from which packing a reply is worth it.
 const minPacked = 4 << 10
 
-// headerRoom is left for headers when a body is held against max_payload, which
-// counts both.
-const headerRoom = 4 << 10
-
 // reply sends the body, or the error, to a requester. The reply subject was
 // checked when the request came.
 func (w *Worker) reply(q *request, body []byte, err error) {
@@ -31,7 +27,7 @@ func (w *Worker) reply(q *request, body []byte, err error) {
 			msg.Header[subjects.HeaderContentEncoding] = []string{q.accept}
 		}
 	}
-	if limit := w.nc.MaxPayload(); limit > 0 && int64(len(body)) > limit-headerRoom && len(body) > headerRoom {
+	if limit := w.nc.MaxPayload(); limit > 0 && int64(len(body)+headerSize(msg.Header)) > limit {
 		delete(msg.Header, subjects.HeaderContentEncoding)
 		body = errorBody(msg.Header, subjects.NewError(subjects.CodeTooLarge, fmt.Sprintf(
 			"the reply has %d bytes, the server takes %d: send less, or %s: zstd, or raise the server's max_payload", len(body), limit, subjects.HeaderAcceptEncoding)))
@@ -40,6 +36,18 @@ func (w *Worker) reply(q *request, body []byte, err error) {
 	if err := w.nc.PublishMsg(msg); err != nil {
 		w.log.Warn("reply not sent", "tenant", q.Tenant, "session", q.Session, "verb", string(q.Verb), "error", err)
 	}
+}
+
+// headerSize is what a header takes on the wire, which max_payload counts too,
+// rounded up.
+func headerSize(h nats.Header) int {
+	n := len("NATS/1.0\r\n\r\n")
+	for name, values := range h {
+		for _, v := range values {
+			n += len(name) + len(": \r\n") + len(v)
+		}
+	}
+	return n
 }
 
 func (w *Worker) header(kind string, trace [3]string) nats.Header {

@@ -26,14 +26,52 @@ type request struct {
 
 var traceHeaders = [3]string{subjects.HeaderTraceParent, subjects.HeaderTraceState, subjects.HeaderBaggage}
 
-// readRequest unpacks what arrived. The error is one for the requester.
-func (w *Worker) readRequest(addr subjects.Address, r micro.Request) (*request, error) {
+// maxTrace is the longest value of a trace header that is passed on: the bound
+// that W3C sets for baggage, the longest of the three. A longer one is dropped, as
+// it could make a reply larger than the server takes.
+const maxTrace = 8 << 10
+
+// newRequest is what an answer needs to know of a request that is not read yet.
+func newRequest(addr subjects.Address, r micro.Request) *request {
 	q := &request{Address: addr, reply: r.Reply()}
 	h := r.Headers()
 	for i, name := range traceHeaders {
-		q.trace[i] = h.Get(name)
+		if v := h.Get(name); len(v) <= maxTrace {
+			q.trace[i] = v
+		}
 	}
-	if text := h.Get(subjects.HeaderDeadline); text != "" {
+	return q
+}
+
+// accepted is the first encoding of a list that we write, "" for none; one with a
+// weight of 0 is not accepted.
+func accepted(list string) string {
+	for e := range strings.SplitSeq(list, ",") {
+		e, weight, _ := strings.Cut(e, ";")
+		if e = encodingName(e); e != subjects.EncodingZstd && e != subjects.EncodingGzip {
+			continue
+		}
+		if q, ok := strings.CutPrefix(strings.ReplaceAll(weight, " ", ""), "q="); !ok || strings.Trim(q, "0.") != "" {
+			return e
+		}
+	}
+	return ""
+}
+
+// encodingName folds the name of an encoding: its case has no meaning, and
+// identity is none.
+func encodingName(s string) string {
+	if s = strings.ToLower(strings.TrimSpace(s)); s == "identity" {
+		return ""
+	}
+	return s
+}
+
+// readRequest unpacks what arrived. The error is one for the requester.
+func (w *Worker) readRequest(addr subjects.Address, r micro.Request) (*request, error) {
+	q := newRequest(addr, r)
+	h := r.Headers()
+	if text := strings.TrimSpace(h.Get(subjects.HeaderDeadline)); text != "" {
 		ms, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || ms < 0 {
 			return q, subjects.NewError(subjects.CodeBadRequest,
@@ -41,13 +79,8 @@ func (w *Worker) readRequest(addr subjects.Address, r micro.Request) (*request, 
 		}
 		q.deadline = time.UnixMilli(ms)
 	}
-	for e := range strings.SplitSeq(h.Get(subjects.HeaderAcceptEncoding), ",") {
-		if e = strings.TrimSpace(e); e == subjects.EncodingZstd || e == subjects.EncodingGzip {
-			q.accept = e
-			break
-		}
-	}
-	body, err := w.unpack(h.Get(subjects.HeaderContentEncoding), r.Data())
+	q.accept = accepted(h.Get(subjects.HeaderAcceptEncoding))
+	body, err := w.unpack(encodingName(h.Get(subjects.HeaderContentEncoding)), r.Data())
 	q.body = body
 	return q, err
 }

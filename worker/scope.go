@@ -167,6 +167,9 @@ func newScope(values [][]byte, complete, dev bool, now time.Time) scope {
 				s.closed = true
 			}
 		}
+		if g.Approval != "" && g.Approval != "ask" && g.Approval != "auto" && g.Approval != "deny" {
+			s.closed = true // whoever wrote it meant to bound something
+		}
 		s.chain = append(s.chain, g)
 		h.Write(v)
 		h.Write([]byte{0})

@@ -73,6 +73,7 @@ func TestRegistryToolsetsNeedAGrantOutsideDev(t *testing.T) {
 	f.grant("expired", `{"expires_at":"2020-01-01T00:00:00Z"}`)
 	f.grant("later", `{"expires_at":"`+time.Now().Add(time.Hour).UTC().Format(time.RFC3339)+`"}`)
 	f.grant("garbled", `{"toolsets":`)
+	f.grant("misspelt", `{"approval":"denny"}`)
 	f.grant("child", `{"parent":"none"}`)
 	f.grant("grandchild", `{"parent":"childofyes","tools":["*"]}`)
 	f.grant("childofyes", `{"parent":"yes"}`)
@@ -84,7 +85,7 @@ func TestRegistryToolsetsNeedAGrantOutsideDev(t *testing.T) {
 	})
 	for session, want := range map[string]float64{
 		"yes": 1, "later": 1, "childofyes": 1, "grandchild": 1,
-		"nogrant": 0, "none": 0, "expired": 0, "garbled": 0, "child": 0, "orphan": 0, "circle": 0,
+		"nogrant": 0, "none": 0, "expired": 0, "garbled": 0, "misspelt": 0, "child": 0, "orphan": 0, "circle": 0,
 	} {
 		reply := f.assemble(session, `{"toolsets":["mcp-r"]}`)
 		if reply["deferred_count"] != want {

@@ -237,7 +237,7 @@ func (w *Worker) handler(ours func(subjects.Address) bool, answer func(context.C
 			return
 		}
 		if err != nil {
-			w.reply(&request{Address: addr, reply: r.Reply()}, nil, subjects.NewError(subjects.CodeBadRequest, err.Error()))
+			w.reply(newRequest(addr, r), nil, subjects.NewError(subjects.CodeBadRequest, err.Error()))
 			return
 		}
 		select {
@@ -246,12 +246,12 @@ func (w *Worker) handler(ours func(subjects.Address) bool, answer func(context.C
 			w.busy.Add(1)
 			e := subjects.NewError(subjects.CodeBusy, fmt.Sprintf("this worker has %d requests in work already", cap(w.slots)))
 			e.RetryAfterMS = 100
-			w.reply(&request{Address: addr, reply: r.Reply()}, nil, e)
+			w.reply(newRequest(addr, r), nil, e)
 			return
 		}
 		if !w.running.enter() {
 			<-w.slots
-			w.reply(&request{Address: addr, reply: r.Reply()}, nil, subjects.NewError(subjects.CodeUnavailable, "this worker is stopping; another one will answer"))
+			w.reply(newRequest(addr, r), nil, subjects.NewError(subjects.CodeUnavailable, "this worker is stopping; another one will answer"))
 			return
 		}
 		w.hands.run(func() {
