@@ -23,7 +23,7 @@ func (w *Worker) listApprovals(ctx context.Context, q *request) ([]byte, error) 
 	}
 	room := maxList
 	if limit := w.nc.MaxPayload(); limit > 0 {
-		room = int(min(int64(room), limit-2*headerRoom))
+		room = int(min(int64(room), limit-listRoom))
 	}
 	list, err := w.approvals.desk.List(ctx, q.Tenant, r.Session, room)
 	if err != nil {
@@ -34,6 +34,9 @@ func (w *Worker) listApprovals(ctx context.Context, q *request) ([]byte, error) 
 
 // maxList bounds a list in bytes, whatever the server would take.
 const maxList = 8 << 20
+
+// listRoom is left beside a list for headers and the rest of the reply.
+const listRoom = 8 << 10
 
 // decideApproval answers …_approvals.decide.<approver>. Who may send there is a
 // matter of the bus's permissions.

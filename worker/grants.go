@@ -75,7 +75,7 @@ func (g *grants) inspect(key string, value []byte) {
 	switch grant.Approval {
 	case "", "auto", "ask", "deny":
 	default:
-		g.log.Warn("a grant's approval is neither auto, ask nor deny; a person is asked", "key", key, "approval", headerText(grant.Approval))
+		g.log.Warn("a grant's approval is neither auto, ask nor deny; its session sees nothing of the registry", "key", key, "approval", headerText(grant.Approval))
 	}
 }
 
