@@ -57,14 +57,19 @@ func (c Config) withDefaults() Config {
 
 // State holds the opened buckets. It has no goroutine and needs no closing.
 type State struct {
-	Toolsets jetstream.KeyValue // registrations of executors, expiring
-	Bindings jetstream.KeyValue // sessions' catalogs, expiring
-	Grants   jetstream.KeyValue // what sessions may see and call
-	Catalogs *Blobs             // catalog content by hash
-	Blobs    *Blobs             // definitions of toolsets, large bodies
+	Toolsets  jetstream.KeyValue // registrations of executors, expiring
+	Revisions jetstream.KeyValue // when registrations last changed, expiring
+	Bindings  jetstream.KeyValue // sessions' catalogs, expiring
+	Grants    jetstream.KeyValue // what sessions may see and call
+	Catalogs  *Blobs             // catalog content by hash
+	Blobs     *Blobs             // definitions of toolsets, large bodies
 
 	nc *nats.Conn
 }
+
+// revisionTTL is how long it is known when an executor's definitions last changed,
+// after a worker last renewed it.
+const revisionTTL = 25 * time.Hour
 
 const (
 	bindingBytes = 256 << 20
@@ -92,6 +97,10 @@ func Open(ctx context.Context, nc *nats.Conn, space subjects.Space, cfg Config) 
 		{&s.Toolsets, jetstream.KeyValueConfig{
 			Bucket: subjects.BucketToolsets, Description: "Toolbridge: live executors and their definitions",
 			TTL: cfg.ToolsetTTL, LimitMarkerTTL: cfg.ToolsetTTL, MaxBytes: toolsetBytes,
+		}},
+		{&s.Revisions, jetstream.KeyValueConfig{
+			Bucket: subjects.BucketRevisions, Description: "Toolbridge: at which revision an executor's definitions last changed",
+			TTL: revisionTTL, MaxBytes: toolsetBytes,
 		}},
 		{&s.Bindings, jetstream.KeyValueConfig{
 			Bucket: subjects.BucketBindings, Description: "Toolbridge: which catalogs a session assembled",

@@ -27,6 +27,7 @@ const (
 	BucketJournal   = "toolbridge_journal" // followed by the partition
 	BucketApprovals = "toolbridge_approvals"
 	BucketToolsets  = "toolbridge_toolsets"
+	BucketRevisions = "toolbridge_revisions" // at which revision of BucketToolsets an executor's definitions last changed
 	BucketGrants    = "toolbridge_grants"
 	BucketBreakers  = "toolbridge_breakers"
 )

@@ -24,15 +24,17 @@ type registration struct {
 	revision uint64    // at which the hash last changed
 	since    time.Time // zero when the text is no time: then it is the youngest
 	heard    time.Time // by this worker's clock
+	kept     time.Time // when the revision was last kept for other workers
 }
 
 // registry knows the live toolsets of every tenant: a copy of the bucket that a
 // watch keeps current, and the definitions behind it by their hash.
 type registry struct {
-	state    *state.State
-	maxTools int
-	log      *slog.Logger
-	ttl      time.Duration // after which an entry without a heartbeat is not live, whatever the watch says
+	state     *state.State
+	revisions revisions
+	maxTools  int
+	log       *slog.Logger
+	ttl       time.Duration // after which an entry without a heartbeat is not live, whatever the watch says
 
 	mu      sync.RWMutex
 	tenants map[string]map[string]map[string]*registration // tenant, toolset, executor
@@ -49,7 +51,7 @@ type definitionSet struct {
 
 func newRegistry(st *state.State, maxTools int, log *slog.Logger) *registry {
 	return &registry{
-		state: st, maxTools: maxTools, log: log,
+		state: st, revisions: revisions{st}, maxTools: maxTools, log: log,
 		tenants:     map[string]map[string]map[string]*registration{},
 		definitions: newOnceCache[*definitionSet](256, nil),
 	}
@@ -65,10 +67,11 @@ func (r *registry) watch(ready, life context.Context) (run func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("watching %s: %w", subjects.BucketToolsets, err)
 	}
-	return follow(ready, life, w, subjects.BucketToolsets, r.apply)
+	return follow(ready, life, w, subjects.BucketToolsets, func(e jetstream.KeyValueEntry) { r.apply(life, e) })
 }
 
-func (r *registry) apply(e jetstream.KeyValueEntry) {
+// apply takes over one change of the bucket. Only the watch calls it.
+func (r *registry) apply(ctx context.Context, e jetstream.KeyValueEntry) {
 	parts := strings.Split(e.Key(), ".")
 	if len(parts) != 3 {
 		r.log.Warn("registration ignored: its key is not <tenant>.<toolset>.<executor>", "key", e.Key())
@@ -84,16 +87,14 @@ func (r *registry) apply(e jetstream.KeyValueEntry) {
 		r.remove(tenant, toolset, executor)
 		return
 	}
-	next := &registration{executor: executor, revision: e.Revision(), heard: time.Now()}
+	next := &registration{executor: executor, heard: time.Now()}
 	if err := subjects.Decode(e.Value(), &next.Registration); err != nil {
 		r.log.Warn("registration ignored: its value is not readable", "key", e.Key(), "error", err)
 		r.remove(tenant, toolset, executor)
 		return
 	}
-	if next.Revision != 0 && next.Revision <= e.Revision() {
-		next.revision = next.Revision
-	}
 	next.since, _ = time.Parse(time.RFC3339, next.Since)
+	r.settleRevision(ctx, e, next, tenant, toolset)
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,13 +109,32 @@ func (r *registry) apply(e jetstream.KeyValueEntry) {
 		toolsets[toolset] = executors
 	}
 	last := executors[executor]
-	if last != nil && last.DefinitionsSHA256 == next.DefinitionsSHA256 && next.Revision == 0 {
-		next.revision = last.revision
-	}
 	if last == nil || !sameOffer(last, next) {
 		r.version++
 	}
 	executors[executor] = next
+}
+
+// settleRevision finds out at which revision an executor came to its definitions.
+func (r *registry) settleRevision(ctx context.Context, e jetstream.KeyValueEntry, next *registration, tenant, toolset string) {
+	r.mu.RLock()
+	last := r.tenants[tenant][toolset][next.executor]
+	r.mu.RUnlock()
+	switch {
+	case last == nil || last.DefinitionsSHA256 != next.DefinitionsSHA256:
+		claim := e.Revision()
+		if next.Revision != 0 && next.Revision < claim {
+			claim = next.Revision
+		}
+		next.revision = r.revisions.agree(ctx, e.Key(), next.DefinitionsSHA256, e.Revision(), claim)
+		next.kept = time.Now()
+	default:
+		next.revision, next.kept = last.revision, last.kept
+		if time.Since(next.kept) > renewAfter {
+			r.revisions.renew(ctx, e.Key())
+			next.kept = time.Now()
+		}
+	}
 }
 
 // sameOffer reports whether a heartbeat changed nothing that a session sees.

@@ -168,6 +168,34 @@ func TestHeartbeatsDoNotMoveTheRegistryRevisionAndPinsHold(t *testing.T) {
 	})
 }
 
+func TestHeartbeatsThatNameNoRevisionDoNotMoveItEither(t *testing.T) {
+	f := newFleet(t)
+	a := f.start(worker.Config{Dev: true})
+	definitions := tools(plain("mcp__k__a", "Tool a."))
+	revision := f.register("mcp-k", "e1", definitions)
+	f.settled("s1", fromK, "it is there", count(1))
+	for range 3 {
+		f.register("mcp-k", "e1", definitions)
+	}
+	before := f.send("toolbridge.v1.t.s1.assemble", fromK).Data
+	b := f.start(worker.Config{Dev: true})
+	stop(t, a)
+	if after := f.send("toolbridge.v1.t.s1.assemble", fromK).Data; !bytes.Equal(before, after) || !bytes.Contains(after, fmt.Appendf(nil, `"registry_revision":%d,`, revision)) {
+		t.Errorf("a worker that started later says\n%s\nnot\n%s", after, before)
+	}
+	if got := code(f.ask("s1", "assemble", fmt.Sprintf(`{"toolsets":["mcp-k"],"registry_revision":%d}`, revision))); got != "" {
+		t.Errorf("a pin that holds: %q", got)
+	}
+	changed := f.register("mcp-k", "e1", tools(plain("mcp__k__b", "Tool b.")))
+	f.settled("s1", fromK, "the change is known", func(r map[string]any) bool { return r["registry_revision"] == float64(changed) })
+	f.register("mcp-k", "e1", tools(plain("mcp__k__b", "Tool b.")))
+	stop(t, b)
+	f.start(worker.Config{Dev: true})
+	if r := f.assemble("s1", fromK); r["registry_revision"] != float64(changed) {
+		t.Errorf("after the change a later worker says %v, want %d", r["registry_revision"], changed)
+	}
+}
+
 func TestToolsetsOfAnyNameCanBeNamedAndFiltered(t *testing.T) {
 	f := newFleet(t)
 	f.start(worker.Config{Dev: true})
