@@ -1,0 +1,3 @@
+// Package guarantees holds GUARANTEES.md against the code: every promise names
+// tests that exist.
+package guarantees
