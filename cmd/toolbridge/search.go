@@ -61,6 +61,10 @@ func printSearch(out *output.Printer, raw json.RawMessage) error {
 			out.Line(2, "sources: "+strings.Join(names, ", "))
 		}
 	}
+	if r.TotalAvailable == 0 && len(r.Results) > 0 {
+		out.Blank()
+		out.Line(0, "This session has no deferred tools. Toolsets of MCP servers are named mcp-NAME; `toolbridge assemble` says which are missing, and why.")
+	}
 	if c := r.Connectors; c != nil {
 		out.Blank()
 		out.Line(0, strings.TrimSpace("connectors: "+c.Status+" "+c.Reason+" "+c.Hint))

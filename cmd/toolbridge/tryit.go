@@ -87,25 +87,65 @@ type example struct{ query, tool, arguments string }
 
 // example looks for the first tool of the first server that has one.
 func (d *dev) example(ctx context.Context) (example, bool) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	for _, server := range d.servers() {
 		if server.State != subjects.StateReady || server.ToolCount == 0 {
 			continue
 		}
 		from := client.Source{Assemble: subjects.AssembleRequest{Toolsets: []string{server.Toolset}}}
-		found, err := d.session.Search(ctx, from, client.SearchArguments{Queries: []string{server.Name}, Limit: 1})
+		found, err := d.session.Search(ctx, from, client.SearchArguments{Queries: []string{server.Name}, Limit: 25})
 		if err != nil || len(found.Results) == 0 || len(found.Results[0].Matches) == 0 {
 			continue
 		}
-		e := example{tool: found.Results[0].Matches[0], arguments: "{}"}
+		e := d.plainest(ctx, from, found.Results[0].Matches)
 		e.query = output.Clean(strings.NewReplacer("_", " ", "-", " ").Replace(strings.TrimPrefix(e.tool, "mcp__")))
-		if described, err := d.session.Describe(ctx, from, e.tool); err == nil {
-			e.arguments = sample(output.Parameters(described.Tools[e.tool].Parameters))
-		}
 		return e, true
 	}
 	return example{}, false
+}
+
+// plainest picks the tool that made-up arguments are most likely to satisfy, and
+// that is most likely to change nothing.
+func (d *dev) plainest(ctx context.Context, from client.Source, names []string) example {
+	names = slices.Clone(names)
+	slices.SortStableFunc(names, func(a, b string) int { return doubts(a, "", nil) - doubts(b, "", nil) })
+	names = names[:min(len(names), 10)] // what one describe answers
+	best, least := example{tool: names[0], arguments: "{}"}, -1
+	described, err := d.session.Describe(ctx, from, names...)
+	if err != nil {
+		return best
+	}
+	for _, name := range names {
+		tool := described.Tools[name]
+		parameters := output.Parameters(tool.Parameters)
+		if doubt := doubts(name, tool.Description, parameters); least < 0 || doubt < least {
+			best, least = example{tool: name, arguments: sample(parameters)}, doubt
+		}
+	}
+	return best
+}
+
+// doubts counts what speaks against a tool as an example.
+func doubts(name, description string, parameters []output.Parameter) int {
+	n := 4
+	short := strings.ToLower(name[strings.LastIndex(name, "__")+1:])
+	for _, verb := range []string{"echo", "list", "read", "get", "show", "search"} {
+		if strings.HasPrefix(strings.TrimLeft(short, "_"), verb) {
+			n = 0
+		}
+	}
+	if strings.Contains(strings.ToLower(description), "deprecated") {
+		n += 8
+	}
+	for _, p := range parameters {
+		switch plain := p.Name == "message" || p.Name == "text" || p.Name == "query"; {
+		case !p.Required || plain:
+		default:
+			n += 3
+		}
+	}
+	return n
 }
 
 // sample are arguments of the right types for the required parameters.
