@@ -183,6 +183,24 @@ func connOptions(name string, log *slog.Logger) []nats.Option {
 	}
 }
 
+// until waits for the end of ctx, or of the connection: a server may close one for
+// good, and then a process that lives on would serve nothing.
+func until(ctx context.Context, nc *nats.Conn) error {
+	closed := nc.StatusChanged(nats.CLOSED)
+	defer nc.RemoveStatusListener(closed)
+	if nc.IsClosed() {
+		return errHungUp
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-closed:
+		return errHungUp
+	}
+}
+
+var errHungUp = errors.New("the NATS server closed the connection for good; its log says why. Start again, as a supervisor would")
+
 // hangUp sends what is left and closes the connection.
 func hangUp(nc *nats.Conn) {
 	if nc.IsConnected() {

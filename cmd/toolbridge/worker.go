@@ -41,13 +41,13 @@ func (c *workerCommand) Run(ctx context.Context, p *program) error {
 		}
 		return err
 	}
-	<-ctx.Done()
+	ended := until(ctx, nc)
 	log.Info("stopping: running requests may finish", "grace", c.Grace)
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Grace)
 	defer cancel()
-	if err := w.Stop(grace); err != nil {
+	if err := w.Stop(grace); err != nil && ended == nil {
 		return fmt.Errorf("stopping: %w", err)
 	}
 	log.Info("stopped")
-	return nil
+	return ended
 }

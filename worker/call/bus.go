@@ -1,11 +1,13 @@
 package call
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 
@@ -101,8 +103,9 @@ func (b *Bus) once(ctx context.Context, e Execution) (*subjects.ExecReply, *subj
 	return b.wait(ctx, e, messages, deadline)
 }
 
-// headerRoom is left for headers, which count against the payload's limit.
-const headerRoom = 4 << 10
+// headerRoom is left for headers, which count against the payload's limit: three
+// of trace context of at most 8 KiB each, and the rest.
+const headerRoom = 32 << 10
 
 func (b *Bus) wait(ctx context.Context, e Execution, messages <-chan *nats.Msg, deadline time.Time) (*subjects.ExecReply, *subjects.SlotError) {
 	end := time.NewTimer(time.Until(deadline))
@@ -215,7 +218,11 @@ func noResponders(m *nats.Msg) bool {
 
 func readReply(m *nats.Msg, e Execution) (*subjects.ExecReply, *subjects.SlotError) {
 	var r subjects.ExecReply
-	err := subjects.Decode(m.Data, &r)
+	data := m.Data
+	if !utf8.Valid(data) { // one answer must not make a whole reply unreadable
+		data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
+	}
+	err := subjects.Decode(data, &r)
 	if err == nil && r.Error == nil && !subjects.Present(r.Result) && len(r.Result) == 0 {
 		err = errors.New("it has neither result nor error")
 	}
