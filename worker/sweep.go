@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"toolbridge/subjects"
 )
 
 const (
@@ -68,12 +70,12 @@ func (c *catalogs) sweepOnce(ctx context.Context, now time.Time) (removed int, e
 
 // boundHashes are the catalogs that some session is bound to.
 func (c *catalogs) boundHashes(ctx context.Context) (map[string]bool, error) {
-	lister, err := c.state.Bindings.ListKeys(ctx)
+	keys, err := c.state.Keys(ctx, subjects.BucketBindings, ">")
 	if err != nil {
 		return nil, err
 	}
 	bound := map[string]bool{}
-	for key := range lister.Keys() {
+	for _, key := range keys {
 		bound[key[strings.LastIndexByte(key, '.')+1:]] = true
 	}
 	return bound, nil

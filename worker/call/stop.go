@@ -3,7 +3,6 @@ package call
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -96,12 +95,12 @@ func (e *Engine) cancelExecution(k key, r *Record, index int) {
 // StopAll stops every call of a session that is not final.
 func (e *Engine) StopAll(ctx context.Context, tenant, session string) ([]subjects.Stopped, error) {
 	list := []subjects.Stopped{}
-	lister, err := e.calls.Of(tenant, session).Journal.ListKeysFiltered(ctx, tenant+"."+session+".*")
+	names, err := e.state.Keys(ctx, e.calls.Of(tenant, session).Bucket, tenant+"."+session+".*")
 	if err != nil {
-		return nil, unstored(fmt.Errorf("listing the session's calls: %w", err))
+		return nil, unstored(err)
 	}
 	var ids []string
-	for name := range lister.Keys() {
+	for _, name := range names {
 		if id := name[strings.LastIndexByte(name, '.')+1:]; subjects.ValidToken(id) { // the others are counters
 			ids = append(ids, id)
 		}
