@@ -151,8 +151,8 @@ func (c *campaign) begin(ctx context.Context) {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(executor.end)
+	c.workers = make([]*process, workers)
 	for i := range workers {
-		c.workers = append(c.workers, nil)
 		c.startWorker(i)
 		c.supervise.Go(func() { c.keep(i) })
 	}
