@@ -470,12 +470,25 @@ func (w *world) run() {
 	w.asking.Wait()
 }
 
+// at and put are for the engines that agents ask while others are replaced.
+func (w *world) at(i int) *node {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.engines[i%machineEngines]
+}
+
+func (w *world) put(i int, n *node) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.engines[i] = n
+}
+
 // replace puts new engines where the old ones are off the bus.
 func (w *world) replace() {
 	for i, n := range w.engines {
 		if n.nc.IsClosed() {
 			w.kill(n)
-			w.engines[i] = w.engine()
+			w.put(i, w.engine())
 		}
 	}
 }
@@ -538,12 +551,12 @@ func (w *world) do(o op) {
 	case "kill":
 		w.disturbed = true
 		w.kill(n)
-		w.engines[o.Engine] = w.engine()
+		w.put(o.Engine, w.engine())
 	case "cut", "stall":
 		w.disturbed = true
 		n.armed.Store(&o)
 	case "leave": // a graceful stop with a short grace, and another worker in its place
-		w.engines[o.Engine] = w.engine()
+		w.put(o.Engine, w.engine())
 		w.asking.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), o.For)
 			defer cancel()
@@ -602,7 +615,7 @@ func (w *world) ask(n *node, i int) {
 				return
 			}
 			time.Sleep(machineLease)
-			n = w.engines[(i+1)%machineEngines]
+			n = w.at(i + 1)
 		}
 	})
 	synctest.Wait()
