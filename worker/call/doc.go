@@ -13,4 +13,17 @@
 //  4. A started execution is never called interrupted or timed out when it may
 //     have taken effect: then the slot says OUTCOME_UNKNOWN.
 //  5. Nothing is sent for an entry that needs an approval nobody can give.
+//  6. A call that was accepted reaches exactly one final state, and its result
+//     never changes. An entry is started at most once unless its tool is safe to
+//     repeat.
+//
+// The journal is the record of a call, one value that only compare-and-set
+// changes. A worker with a free slot runs what it accepts: it takes the call's
+// lease, marks what starts, and stores the call in one write. What it has no slot
+// for goes onto the partition's queue, and so does every wake-up; the queue only
+// carries. A worker that is lost leaves a lease that ends. Then the queue's message
+// comes again, or the sweeper sends one, and whoever takes it goes on by the record:
+// what had not started runs, what had started runs again only where that is safe.
+// The clocks of the workers need not agree for any of this to be right; where they
+// differ by more than a lease, more outcomes are unknown.
 package call
