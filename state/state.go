@@ -90,14 +90,10 @@ func Open(ctx context.Context, nc *nats.Conn, space subjects.Space, cfg Config) 
 		return nil, err
 	}
 	s := &State{nc: nc}
-	for _, b := range []struct {
-		to  *jetstream.KeyValue
-		cfg jetstream.KeyValueConfig
-	}{
-		{&s.Toolsets, jetstream.KeyValueConfig{
-			Bucket: subjects.BucketToolsets, Description: "Toolbridge: live executors and their definitions",
-			TTL: cfg.ToolsetTTL, LimitMarkerTTL: cfg.ToolsetTTL, MaxBytes: toolsetBytes,
-		}},
+	if err := s.openRegistry(ctx, js, cfg); err != nil {
+		return nil, err
+	}
+	for _, b := range []bucket{
 		{&s.Revisions, jetstream.KeyValueConfig{
 			Bucket: subjects.BucketRevisions, Description: "Toolbridge: at which revision an executor's definitions last changed",
 			TTL: revisionTTL, MaxBytes: toolsetBytes,
@@ -111,18 +107,53 @@ func Open(ctx context.Context, nc *nats.Conn, space subjects.Space, cfg Config) 
 			MaxBytes: grantBytes,
 		}},
 	} {
-		b.cfg.History, b.cfg.Replicas, b.cfg.Storage = 1, cfg.Replicas, jetstream.FileStorage
-		if *b.to, err = openBucket(ctx, js, b.cfg); err != nil {
+		if err := b.open(ctx, js, cfg); err != nil {
 			return nil, err
 		}
 	}
 	if s.Catalogs, err = openObjects(ctx, js, subjects.ObjectsCatalogs, "Toolbridge: catalog content by hash", cfg.CatalogBytes, cfg); err != nil {
 		return nil, err
 	}
-	if s.Blobs, err = openObjects(ctx, js, subjects.ObjectsBlobs, "Toolbridge: large bodies by hash", cfg.BlobBytes, cfg); err != nil {
+	return s, nil
+}
+
+// OpenRegistry is Open for executors, which have no rights on more: only Toolsets
+// and Blobs are set.
+func OpenRegistry(ctx context.Context, nc *nats.Conn, cfg Config) (*State, error) {
+	cfg = cfg.withDefaults()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, fmt.Errorf("opening JetStream: %w", err)
+	}
+	s := &State{nc: nc}
+	if err := s.openRegistry(ctx, js, cfg); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+func (s *State) openRegistry(ctx context.Context, js jetstream.JetStream, cfg Config) (err error) {
+	toolsets := bucket{&s.Toolsets, jetstream.KeyValueConfig{
+		Bucket: subjects.BucketToolsets, Description: "Toolbridge: live executors and their definitions",
+		TTL: cfg.ToolsetTTL, LimitMarkerTTL: cfg.ToolsetTTL, MaxBytes: toolsetBytes,
+	}}
+	if err := toolsets.open(ctx, js, cfg); err != nil {
+		return err
+	}
+	s.Blobs, err = openObjects(ctx, js, subjects.ObjectsBlobs, "Toolbridge: large bodies by hash", cfg.BlobBytes, cfg)
+	return err
+}
+
+// bucket is one to open, and where it goes.
+type bucket struct {
+	to  *jetstream.KeyValue
+	cfg jetstream.KeyValueConfig
+}
+
+func (b bucket) open(ctx context.Context, js jetstream.JetStream, cfg Config) (err error) {
+	b.cfg.History, b.cfg.Replicas, b.cfg.Storage = 1, cfg.Replicas, jetstream.FileStorage
+	*b.to, err = openBucket(ctx, js, b.cfg)
+	return err
 }
 
 func openBucket(ctx context.Context, js jetstream.JetStream, cfg jetstream.KeyValueConfig) (jetstream.KeyValue, error) {

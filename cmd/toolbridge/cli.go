@@ -37,9 +37,10 @@ type commands struct {
 	Config struct {
 		Check configCheckCommand `cmd:"" help:"Check a configuration file without starting anything."`
 	} `cmd:"" group:"other" help:"The configuration file."`
-	Print      versionCommand    `cmd:"" name:"version" group:"other" help:"Print the version."`
-	Completion completionCommand `cmd:"" group:"other" help:"Print a completion script for a shell."`
-	Complete   completeCommand   `cmd:"" name:"__complete" hidden:""`
+	Permissions permissionsCommand `cmd:"" group:"other" help:"Print what a NATS server must allow whom."`
+	Print       versionCommand     `cmd:"" name:"version" group:"other" help:"Print the version."`
+	Completion  completionCommand  `cmd:"" group:"other" help:"Print a completion script for a shell."`
+	Complete    completeCommand    `cmd:"" name:"__complete" hidden:""`
 }
 
 func newParser(p *program) (*kong.Kong, error) {

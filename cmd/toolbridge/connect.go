@@ -21,6 +21,19 @@ const defaultNATS = nats.DefaultURL
 type busFlags struct {
 	NATS  string `name:"nats" placeholder:"URL" env:"TOOLBRIDGE_NATS,NATS_URL" help:"NATS server, or several separated by commas. Default ${default_nats}."`
 	Creds string `placeholder:"FILE" type:"existingfile" env:"TOOLBRIDGE_CREDS,NATS_CREDS" help:"NATS credentials file."`
+	Inbox string `name:"inbox-prefix" placeholder:"SUBJECT" env:"TOOLBRIDGE_INBOX_PREFIX" help:"Beginning of this connection's reply subjects, where the server allows only one of its own. \"toolbridge permissions\" names it."`
+}
+
+// inbox is the option for the reply subjects.
+func (b busFlags) inbox() ([]nats.Option, error) {
+	if b.Inbox == "" {
+		return nil, nil
+	}
+	prefix := strings.TrimSuffix(b.Inbox, ".")
+	if !subjects.ReplyAllowed(prefix, subjects.ReplyPrefixes()) {
+		return nil, usagef("--inbox-prefix: a subject that begins with %s is expected: workers answer to no other", subjects.ReplyPrefixes()[0])
+	}
+	return []nats.Option{nats.CustomInboxPrefix(prefix)}, nil
 }
 
 func (b busFlags) url() string {
@@ -88,11 +101,15 @@ func (f tenantFlags) dial(ctx context.Context) (*client.Client, error) {
 	if err := subjects.CheckToken("tenant", f.Tenant); err != nil {
 		return nil, usagef("--tenant: %w", err)
 	}
+	inbox, err := f.inbox()
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	return client.Dial(ctx, client.Config{
 		URL: f.url(), Creds: f.Creds, Name: "toolbridge", Space: space,
-		Options: []nats.Option{nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})},
+		Options: append(inbox, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})),
 	})
 }
 

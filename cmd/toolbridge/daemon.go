@@ -94,7 +94,7 @@ func newHost(ctx context.Context, cfg config.Config, tenant string, servers []mc
 	if err != nil {
 		return nil, err
 	}
-	st, err := state.Open(ctx, nc, space, state.Config{Replicas: cfg.Bus.Replicas})
+	st, err := state.OpenRegistry(ctx, nc, state.Config{Replicas: cfg.Bus.Replicas})
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,12 @@ func dial(ctx context.Context, bus busFlags, cfg config.Config, name string, log
 	if creds == "" {
 		creds = cfg.Bus.Creds
 	}
-	options := append(connOptions(name, log), nats.Timeout(5*time.Second))
+	options, err := bus.inbox()
+	if err != nil {
+		return nil, err
+	}
+	options = append(options, connOptions(name, log)...)
+	options = append(options, nats.Timeout(5*time.Second))
 	if creds != "" {
 		options = append(options, nats.UserCredentials(creds))
 	}
