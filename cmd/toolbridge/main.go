@@ -42,6 +42,9 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 // errReported is a failure that was printed already.
 var errReported = errors.New("the request failed")
 
+// errWarned is an examination that found only warnings, which were printed.
+var errWarned = errors.New("there are warnings")
+
 // run parses the arguments and runs a command; it returns the exit status.
 func run(args []string, p *program) int {
 	parser, err := newParser(p)
@@ -75,6 +78,8 @@ func run(args []string, p *program) int {
 		return exitUsage
 	case errors.Is(err, errReported):
 		return exitFailed
+	case errors.Is(err, errWarned):
+		return exitWarned
 	}
 	fmt.Fprintf(p.stderr, "toolbridge: %s\n", err)
 	return exitFailed

@@ -84,9 +84,10 @@ func as(t *testing.T, s *server.Server, user, inbox string, refused chan<- error
 func notesOverHTTP(t *testing.T) string {
 	t.Helper()
 	s := sdk.NewServer(&sdk.Implementation{Name: "notes", Version: "1"}, nil)
-	sdk.AddTool(s, &sdk.Tool{Name: "add", Description: "Adds a note."}, func(context.Context, *sdk.CallToolRequest, struct {
+	type input struct {
 		Text string `json:"text"`
-	}) (*sdk.CallToolResult, any, error) {
+	}
+	sdk.AddTool(s, &sdk.Tool{Name: "add", Description: "Adds a note."}, func(context.Context, *sdk.CallToolRequest, input) (*sdk.CallToolResult, any, error) {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "added"}}}, nil, nil
 	})
 	h := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil))
