@@ -37,6 +37,7 @@ type commands struct {
 	Config struct {
 		Check configCheckCommand `cmd:"" help:"Check a configuration file without starting anything."`
 	} `cmd:"" group:"other" help:"The configuration file."`
+	Top         topCommand         `cmd:"" group:"other" help:"Watch sessions, calls, approvals, executors and workers live."`
 	Doctor      doctorCommand      `cmd:"" group:"other" help:"Say what is wrong with a deployment, and what to do."`
 	Permissions permissionsCommand `cmd:"" group:"other" help:"Print what a NATS server must allow whom."`
 	Print       versionCommand     `cmd:"" name:"version" group:"other" help:"Print the version."`
