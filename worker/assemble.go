@@ -20,6 +20,7 @@ type assembled struct {
 	encoded []byte // content, as it is stored
 	reply   []byte
 	loaded  *loaded
+	view    *view
 	stored  time.Time // when this worker put the content into the store; zero when it did not
 }
 
@@ -40,6 +41,7 @@ func (w *Worker) assemble(ctx context.Context, q *request) ([]byte, error) {
 	if err := w.catalogs.store(ctx, q.Tenant, q.Session, a); err != nil {
 		return nil, err
 	}
+	w.changes.note(q.Tenant, q.Session, a.view)
 	return a.reply, nil
 }
 
@@ -144,7 +146,12 @@ func (w *Worker) build(ctx context.Context, tenant string, r *subjects.AssembleR
 		Version: contentVersion, Tenant: tenant, Config: settings, ContextLength: in.ContextLength,
 		Dialect: in.Dialect, Surface: r.Surface, Unavailable: in.Unavailable, Hidden: g.hidden, Runs: g.runs,
 	}}
-	return finish(ctx, c, g.warnings, revision, put)
+	a, err := finish(ctx, c, g.warnings, revision, put)
+	if err != nil {
+		return nil, err
+	}
+	a.view = newView(a.hex, c, r)
+	return a, nil
 }
 
 // putContent is catalogs.put.

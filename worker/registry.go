@@ -34,7 +34,8 @@ type registry struct {
 	revisions revisions
 	maxTools  int
 	log       *slog.Logger
-	ttl       time.Duration // after which an entry without a heartbeat is not live, whatever the watch says
+	changed   func(tenant, toolset string) // told of what a session could see; set before watch
+	ttl       time.Duration                // after which an entry without a heartbeat is not live, whatever the watch says
 
 	mu      sync.RWMutex
 	tenants map[string]map[string]map[string]*registration // tenant, toolset, executor
@@ -67,10 +68,23 @@ func (r *registry) watch(ready, life context.Context) (run func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("watching %s: %w", subjects.BucketToolsets, err)
 	}
-	return follow(ready, life, w, subjects.BucketToolsets, func(e jetstream.KeyValueEntry) { r.apply(life, e) })
+	return follow(ready, life, w, subjects.BucketToolsets, func(e jetstream.KeyValueEntry) { r.take(life, e) })
 }
 
-// apply takes over one change of the bucket. Only the watch calls it.
+// take applies one change of the bucket and tells of it. Only the watch calls it.
+func (r *registry) take(ctx context.Context, e jetstream.KeyValueEntry) {
+	before := r.stamp()
+	r.apply(ctx, e)
+	if r.changed == nil || r.stamp() == before {
+		return
+	}
+	parts := strings.Split(e.Key(), ".")
+	if name, err := subjects.DecodeToolset(parts[1]); err == nil {
+		r.changed(parts[0], name)
+	}
+}
+
+// apply takes over one change of the bucket.
 func (r *registry) apply(ctx context.Context, e jetstream.KeyValueEntry) {
 	parts := strings.Split(e.Key(), ".")
 	if len(parts) != 3 {

@@ -41,6 +41,7 @@ type Worker struct {
 	calls      *call.Engine
 	bus        *call.Bus
 	approvals  *approvals
+	changes    *changes
 	service    micro.Service
 
 	slots    chan struct{}
@@ -113,6 +114,8 @@ func (w *Worker) Start(ctx context.Context) error {
 	w.state = st
 	w.grants = newGrants(st, w.cfg.Dev, w.log)
 	w.registry = newRegistry(st, w.cfg.MaxTools, w.log)
+	w.changes = newChanges(w.nc, w.cfg.Space, w.registry, w.grants, w.log)
+	w.registry.changed = w.changes.toolset
 	w.assemblies = newOnceCache(w.cfg.CacheBytes/4, (*assembled).weight)
 	w.catalogs = newCatalogs(st, w.cfg.CacheBytes, w.packing, w.log)
 	if w.bus, err = call.NewBus(w.nc, w.cfg.Space); err != nil {

@@ -15,7 +15,8 @@ type commands struct {
 	Dev    devCommand    `cmd:"" group:"run" help:"Run everything on this machine: NATS, a worker and MCP servers."`
 	Worker workerCommand `cmd:"" group:"run" help:"Run a worker against a NATS server."`
 	MCP    struct {
-		Host mcpHostCommand `cmd:"" help:"Bring MCP servers onto the bus for one tenant."`
+		Host  mcpHostCommand  `cmd:"" help:"Bring MCP servers onto the bus for one tenant."`
+		Serve mcpServeCommand `cmd:"" help:"Offer a session's tools to an MCP client on standard input and output."`
 	} `cmd:"" name:"mcp" group:"run" help:"MCP servers."`
 
 	Assemble  assembleCommand  `cmd:"" group:"client" help:"Assemble tools: what a model would see."`

@@ -67,6 +67,7 @@ func TestDevServesRealMCPServers(t *testing.T) {
 		{"wrong calls are refused before they reach a server", testRefusals},
 		{"a Node client speaks the contract", testNode},
 		{"the client verbs", testVerbs},
+		{"an MCP client is served through the bus", testMCPServe},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, d) })
 	}
