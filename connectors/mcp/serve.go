@@ -165,7 +165,7 @@ func (f *front) reference() string {
 
 // call hands one call of the client's model to the bridge.
 func (f *front) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-	arguments := json.RawMessage(r.Params.Arguments)
+	arguments := r.Params.Arguments
 	if len(arguments) == 0 {
 		arguments = json.RawMessage(`{}`)
 	}
