@@ -626,8 +626,9 @@ func (c *campaign) checkSlots(s *sent, log map[string]*executed) {
 				bad("it was started")
 			}
 		case subjects.CodeTimeout:
-			if len(done.starts) == 0 || !tools[s.entries[i].Name].repeatable && !slices.Contains(done.ends, "cancelled") {
-				bad("it was not started, or its cancel not confirmed")
+			// One that is safe to repeat may have been lost on its way.
+			if !tools[s.entries[i].Name].repeatable && !slices.Contains(done.ends, "cancelled") {
+				bad("it is not safe to repeat, and its cancel was not confirmed")
 			}
 		case subjects.CodeOutcomeUnknown: // says nothing that could be wrong
 		default:
