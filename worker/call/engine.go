@@ -260,7 +260,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.cutPulls = cut
 	for i := range e.calls.Partitions {
 		p := &e.calls.Partitions[i]
-		consumer, err := p.Queue.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+		consumer, err := state.OpenConsumer(ctx, e.log, p.Queue, jetstream.ConsumerConfig{
 			Durable: subjects.QueueWorkers, AckPolicy: jetstream.AckExplicitPolicy, AckWait: e.cfg.Lease,
 			MaxAckPending: 1_000_000, MaxDeliver: -1,
 		})
