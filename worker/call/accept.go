@@ -48,6 +48,10 @@ func (e *Engine) Accept(ctx context.Context, c Call) (Accepted, error) {
 		l.lease(r, e.claims.Add(1), now)
 	}
 	revision, err := e.store(ctx, k, r)
+	if err == nil {
+		e.step(StepStored, k)
+		e.event(k, r.Trace, subjects.Event{Type: subjects.EventCallAccepted, TotalCount: ptr(len(r.Entries))})
+	}
 	if l != nil {
 		e.start(l, r, revision, err == nil)
 	}
@@ -57,8 +61,6 @@ func (e *Engine) Accept(ctx context.Context, c Call) (Accepted, error) {
 	if err != nil {
 		return Accepted{}, unstored(err)
 	}
-	e.step(StepStored, k)
-	e.event(k, r.Trace, subjects.Event{Type: subjects.EventCallAccepted, TotalCount: ptr(len(r.Entries))})
 	e.auditDenied(k, r)
 	switch {
 	case r.Final:

@@ -97,9 +97,7 @@ func (b *Bus) once(ctx context.Context, e Execution) (*subjects.ExecReply, *subj
 	if err := b.nc.PublishMsg(msg); err != nil {
 		return nil, &subjects.SlotError{Code: subjects.CodeExecutorUnavailable, Message: "the execution could not be sent: " + err.Error()}
 	}
-	if e.Sent != nil {
-		e.Sent()
-	}
+	e.Sent()
 	return b.wait(ctx, e, messages, deadline)
 }
 

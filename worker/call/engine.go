@@ -73,15 +73,6 @@ func (e *Engine) step(point string, k key) {
 	}
 }
 
-// sent is what an executor calls when an execution has left; nil when nobody
-// listens.
-func (e *Engine) sent(k key) func() {
-	if e.cfg.Step == nil {
-		return nil
-	}
-	return func() { e.step(StepSent, k) }
-}
-
 // wait pauses before something is tried again. It returns false when a worker
 // that is stopping has tried for long enough.
 func (e *Engine) wait(d time.Duration) bool {
@@ -138,7 +129,7 @@ type Execution struct {
 	Timeout         time.Duration
 	Repeatable      bool // safe to repeat
 	Trace           [3]string
-	Sent            func() // called once it has left, when not nil
+	Sent            func() // to be called once it has left
 }
 
 // Checks are what stands between a valid entry and its start: guardrails and
@@ -201,6 +192,7 @@ type Engine struct {
 	executor  Executor
 	checks    Checks
 	approvals Approvals
+	outbox    *outbox
 	log       *slog.Logger
 	schemas   schemas
 
@@ -235,7 +227,7 @@ func New(cfg Config, nc *nats.Conn, st *state.State, calls *state.Calls, executo
 		executor: executor, checks: checks, approvals: approvals,
 		id: nuid.Next(), stopping: make(chan struct{}), live: map[key]*live{}, waiting: map[key]map[*waiter]struct{}{},
 	}
-	e.log = e.cfg.Logger
+	e.log, e.outbox = e.cfg.Logger, newOutbox(e)
 	e.slots = make(chan struct{}, e.cfg.Slots)
 	e.base, e.cancel = context.WithCancelCause(context.Background())
 	e.cutPulls = func() {}
@@ -280,6 +272,7 @@ func (e *Engine) Start(ctx context.Context) error {
 			})
 		}
 	}
+	e.outbox.start()
 	e.owned.Go(func() { e.sweep(e.base) })
 	e.started.Store(true)
 	return nil
@@ -364,6 +357,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 		e.cancelled.Store(&at)
 		e.cancel(errShutdown)
 		e.owned.Wait()
+		e.outbox.stop()
 		stop()
 		watcher.Wait()
 		if e.sub != nil {

@@ -17,12 +17,11 @@ import (
 func (e *Engine) event(k key, trace [3]string, event subjects.Event) {
 	event.At, event.CallID = now(), k.id
 	body, err := subjects.Encode(event)
-	if err == nil {
-		err = e.nc.PublishMsg(&nats.Msg{Subject: e.cfg.Space.Session(k.tenant, k.session, subjects.VerbEvent), Data: body, Header: header(subjects.KindEvent, trace)})
-	}
 	if err != nil {
 		e.log.Debug("an event was not sent", "call", k.String(), "type", string(event.Type), "error", err)
+		return
 	}
+	e.outbox.put(&nats.Msg{Subject: e.cfg.Space.Session(k.tenant, k.session, subjects.VerbEvent), Data: body, Header: header(subjects.KindEvent, trace)}, false)
 }
 
 // finished reports the end of one entry to the feed and the audit.
@@ -52,12 +51,11 @@ func (e *Engine) audit(k key, r *Record, index int, a subjects.AuditRecord) {
 		}
 	}
 	body, err := subjects.Encode(a)
-	if err == nil {
-		_, err = e.js.PublishMsgAsync(&nats.Msg{Subject: e.cfg.Space.AuditSubject(k.tenant, k.session), Data: body}, jetstream.WithStallWait(time.Second))
-	}
 	if err != nil {
 		e.log.Warn("an audit record was not written", "call", k.String(), "type", a.Type, "error", err)
+		return
 	}
+	e.outbox.put(&nats.Msg{Subject: e.cfg.Space.AuditSubject(k.tenant, k.session), Data: body}, true)
 }
 
 // bury writes a dead letter for a message that can not be served, and ends it.

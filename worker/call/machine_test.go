@@ -398,9 +398,7 @@ func (x *executor) Execute(ctx context.Context, e call.Execution) (json.RawMessa
 	x.w.starts[e.ID] = list
 	i := len(list) - 1
 	x.w.mu.Unlock()
-	if e.Sent != nil {
-		e.Sent()
-	}
+	e.Sent()
 	answer := json.RawMessage(list[i].result)
 	var slotErr *subjects.SlotError
 	timer := time.NewTimer(plan.Takes)

@@ -191,6 +191,11 @@ func lostError(name string) *subjects.SlotError {
 	}
 }
 
+// ran reports whether anything of the call was started.
+func (r *Record) ran() bool {
+	return slices.ContainsFunc(r.Entries, func(e Entry) bool { return e.Starts > 0 })
+}
+
 // count is how many entries are in a state.
 func (r *Record) count(s EntryState) int {
 	n := 0

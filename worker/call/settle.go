@@ -167,7 +167,9 @@ func (e *Engine) publish(ctx context.Context, k key, r *Record) ([]byte, error) 
 	case err == nil:
 		e.step(StepPublished, k)
 		e.event(k, r.Trace, callFinished(r))
-		e.audit(k, r, -1, subjects.AuditRecord{Type: string(subjects.EventCallFinished)})
+		if !r.ran() { // else each entry that ran has a record of its own
+			e.audit(k, r, -1, subjects.AuditRecord{Type: string(subjects.EventCallFinished)})
+		}
 	case isWrongSequence(err): // it was published before, by a worker that was lost since
 	default:
 		return body, fmt.Errorf("publishing the result of call %s: %w", k.id, err)

@@ -283,7 +283,15 @@ func (l *live) due() []task {
 func (l *live) run() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.spawn(l.due())
+	if list := l.due(); len(list) == 1 {
+		l.tasks++
+		l.mu.Unlock()
+		l.do(list[0])
+		l.mu.Lock()
+		l.tasks--
+	} else {
+		l.spawn(list)
+	}
 	for {
 		for l.tasks > 0 {
 			l.idle.Wait()
@@ -300,15 +308,19 @@ func (l *live) spawn(list []task) {
 	for _, t := range list {
 		go func() {
 			defer l.ended()
-			switch t.kind {
-			case runTask:
-				l.runEntry(t.index)
-			case checkTask:
-				l.checkEntry(t.index)
-			case askTask:
-				l.askEntry(t.index)
-			}
+			l.do(t)
 		}()
+	}
+}
+
+func (l *live) do(t task) {
+	switch t.kind {
+	case runTask:
+		l.runEntry(t.index)
+	case checkTask:
+		l.checkEntry(t.index)
+	case askTask:
+		l.askEntry(t.index)
 	}
 }
 
@@ -457,6 +469,9 @@ func (l *live) done(index int, f func(*Record) bool) error {
 	if err == nil {
 		l.obey()
 	}
+	if err == nil && l.record.Final && l.record.Reply.Blob == "" {
+		l.e.deliver(l.key, l.record.Reply.JSON) // who waits here need not wait for the rest
+	}
 	return err
 }
 
@@ -471,7 +486,10 @@ func (l *live) runEntry(index int) {
 	}
 	k := l.key
 	id := executionID(k.id, index)
-	l.e.event(k, record.Trace, subjects.Event{Type: subjects.EventToolStarted, Index: ptr(index), Tool: entry.Name})
+	sent := sync.OnceFunc(func() {
+		l.e.event(k, record.Trace, subjects.Event{Type: subjects.EventToolStarted, Index: ptr(index), Tool: entry.Name})
+		l.e.step(StepSent, k)
+	})
 	tool := entry.Tool
 	if tool == "" {
 		tool = entry.Name
@@ -479,7 +497,7 @@ func (l *live) runEntry(index int) {
 	response, slotErr := l.e.executor.Execute(l.ctx, Execution{
 		Tenant: k.tenant, Session: k.session, ID: id, Name: entry.Name, Tool: tool, Toolset: entry.Toolset, Registry: entry.Registry,
 		SHA256: entry.SHA256, Arguments: entry.Arguments, IdempotencyKey: idempotencyKey(k.tenant, k.session, id),
-		StartBy: l.startBy(), Timeout: l.e.cfg.Timeout, Repeatable: entry.Repeatable, Trace: record.Trace, Sent: l.e.sent(k),
+		StartBy: l.startBy(), Timeout: l.e.cfg.Timeout, Repeatable: entry.Repeatable, Trace: record.Trace, Sent: sent,
 	})
 	l.e.step(StepReplied, k)
 	handBack := slotErr != nil && slotErr.Code == subjects.CodeInterrupted && l.e.base.Err() != nil
@@ -561,26 +579,28 @@ func (e *Engine) release(l *live) {
 // heartbeat keeps the message and the lease alive until the returned function is
 // called, and follows what others write.
 func (e *Engine) heartbeat(l *live, msg jetstream.Msg) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() {
-		tick := time.NewTicker(e.cfg.Lease / 3)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if msg != nil {
-					_ = msg.InProgress()
-				}
-				l.renew()
-			}
+	var mu sync.Mutex // held while it beats
+	stopped := false
+	var timer *time.Timer
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(e.cfg.Lease/3, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if stopped {
+			return
 		}
+		if msg != nil {
+			_ = msg.InProgress()
+		}
+		l.renew()
+		timer.Reset(e.cfg.Lease / 3)
 	})
 	return func() {
-		cancel()
-		done.Wait()
+		timer.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
 	}
 }
 
