@@ -35,7 +35,7 @@ type letter struct {
 
 const (
 	// outboxDelay is how long a message waits for others.
-	outboxDelay = time.Millisecond
+	outboxDelay = 5 * time.Millisecond
 	// outboxLimit bounds what waits; above it the caller sends by itself.
 	outboxLimit = 10_000
 	// auditTries is how often an audit record is sent before it is given up, and
