@@ -83,7 +83,7 @@ func (e *Engine) work(msg jetstream.Msg) {
 		e.ack(msg)
 		return
 	case outcome == isFinal:
-		if _, err := e.publish(e.base, k, l.record); err != nil {
+		if _, err := e.publish(e.base, k, l.record, false); err != nil {
 			e.log.Warn("a result could not be published; it is tried again", "call", k.String(), "error", err)
 			_ = msg.NakWithDelay(retryDelay)
 			return
@@ -106,7 +106,7 @@ func (e *Engine) work(msg jetstream.Msg) {
 	case lost:
 		return // whoever took over has the message, or gets it
 	case record.Final:
-		if _, err := e.publish(e.writing(), k, record); err != nil {
+		if _, err := e.publish(e.writing(), k, record, true); err != nil {
 			e.log.Warn("a result could not be published; it is tried again", "call", k.String(), "error", err)
 			_ = msg.NakWithDelay(retryDelay)
 			return
@@ -170,6 +170,7 @@ func (e *Engine) claim(ctx context.Context, k key, r *Record, revision uint64) (
 		r = nil
 	}
 	var outcome claimed
+	var taken bool // from a worker that was lost
 	l, claim := e.newLive(k), e.claims.Add(1)
 	record, at, err := e.journal.change(ctx, k, r, revision, func(r *Record) bool {
 		now := time.Now()
@@ -187,8 +188,8 @@ func (e *Engine) claim(ctx context.Context, k key, r *Record, revision uint64) (
 			outcome = held
 			return false
 		}
-		outcome = ours
-		if r.Lease != nil { // its worker was lost
+		outcome, taken = ours, r.Lease != nil
+		if taken {
 			r.Attempts++
 			r.recover(e.cfg.MaxAttempts)
 		}
@@ -201,6 +202,9 @@ func (e *Engine) claim(ctx context.Context, k key, r *Record, revision uint64) (
 	l.record, l.revision = record, at
 	if err == nil && outcome == ours {
 		l.ctx, l.abort = context.WithCancelCause(e.base)
+		if taken {
+			e.auditAgain(k, record)
+		}
 	}
 	return l, outcome, err
 }
@@ -283,7 +287,15 @@ func (l *live) due() []task {
 func (l *live) run() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.spawn(l.due())
+	if list := l.due(); len(list) == 1 { // as most calls: it needs no goroutine of its own
+		l.tasks++
+		l.mu.Unlock()
+		l.do(list[0])
+		l.mu.Lock()
+		l.tasks--
+	} else {
+		l.spawn(list)
+	}
 	for {
 		for l.tasks > 0 {
 			l.idle.Wait()
@@ -300,15 +312,19 @@ func (l *live) spawn(list []task) {
 	for _, t := range list {
 		go func() {
 			defer l.ended()
-			switch t.kind {
-			case runTask:
-				l.runEntry(t.index)
-			case checkTask:
-				l.checkEntry(t.index)
-			case askTask:
-				l.askEntry(t.index)
-			}
+			l.do(t)
 		}()
+	}
+}
+
+func (l *live) do(t task) {
+	switch t.kind {
+	case runTask:
+		l.runEntry(t.index)
+	case checkTask:
+		l.checkEntry(t.index)
+	case askTask:
+		l.askEntry(t.index)
 	}
 }
 
@@ -457,6 +473,9 @@ func (l *live) done(index int, f func(*Record) bool) error {
 	if err == nil {
 		l.obey()
 	}
+	if err == nil && l.record.Final && l.record.Reply.Blob == "" {
+		l.e.deliver(l.key, l.record.Reply.JSON) // who waits here need not wait for the rest
+	}
 	return err
 }
 
@@ -559,28 +578,30 @@ func (e *Engine) release(l *live) {
 }
 
 // heartbeat keeps the message and the lease alive until the returned function is
-// called, and follows what others write.
+// called, and follows what others write. Most calls end before its first beat.
 func (e *Engine) heartbeat(l *live, msg jetstream.Msg) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() {
-		tick := time.NewTicker(e.cfg.Lease / 3)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if msg != nil {
-					_ = msg.InProgress()
-				}
-				l.renew()
-			}
+	var mu sync.Mutex // held while it beats
+	var timer *time.Timer
+	stopped := false
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(e.cfg.Lease/3, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if stopped {
+			return
 		}
+		if msg != nil {
+			_ = msg.InProgress()
+		}
+		l.renew()
+		timer.Reset(e.cfg.Lease / 3)
 	})
 	return func() {
-		cancel()
-		done.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
+		timer.Stop()
 	}
 }
 
