@@ -67,7 +67,8 @@ type Server struct {
 	cfg     ServeConfig
 	handler Handler
 
-	subs    []*nats.Subscription
+	exec    *nats.Subscription
+	cancels *nats.Subscription
 	slots   chan struct{}
 	begin   func() (context.Context, context.CancelCauseFunc) // one execution's context; ends with giveUp
 	giveUp  context.CancelCauseFunc
@@ -76,6 +77,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	stopped bool
+	drained <-chan struct{} // closed: nothing more comes
 	seen    memory
 }
 
@@ -103,15 +105,17 @@ func (s *Session) Serve(ctx context.Context, cfg ServeConfig, handler Handler) (
 	v.giveUp = giveUp
 	v.begin = func() (context.Context, context.CancelCauseFunc) { return context.WithCancelCause(base) }
 	nc := s.client.nc
-	for verb, take := range map[subjects.Verb]nats.MsgHandler{
-		subjects.VerbExec: v.onExec, subjects.VerbExecCancel: v.onCancel,
-	} {
-		sub, err := nc.Subscribe(s.client.cfg.Space.Session(s.tenant, s.name, verb), take)
+	for _, e := range []struct {
+		verb subjects.Verb
+		take nats.MsgHandler
+		to   **nats.Subscription
+	}{{subjects.VerbExecCancel, v.onCancel, &v.cancels}, {subjects.VerbExec, v.onExec, &v.exec}} {
+		sub, err := nc.Subscribe(s.client.cfg.Space.Session(s.tenant, s.name, e.verb), e.take)
 		if err != nil {
 			v.unsubscribe()
 			return nil, fmt.Errorf("serving session %s: %w", s.name, err)
 		}
-		v.subs = append(v.subs, sub)
+		*e.to = sub
 	}
 	if err := flush(ctx, nc); err != nil {
 		v.unsubscribe()
@@ -128,35 +132,53 @@ func flush(ctx context.Context, nc *nats.Conn) error {
 }
 
 func (v *Server) unsubscribe() {
-	for _, sub := range v.subs {
-		_ = sub.Unsubscribe() // fails only on a closed connection
+	for _, sub := range []*nats.Subscription{v.exec, v.cancels} {
+		if sub != nil {
+			_ = sub.Unsubscribe() // fails only when it has ended
+		}
 	}
 }
 
 // Stop takes no further execution, lets the running ones finish until ctx ends,
-// then cancels them and waits for their handlers.
+// then cancels them and waits for their handlers. An execution that was on its way
+// is refused, so that its worker knows that it had no effect.
 func (v *Server) Stop(ctx context.Context) error {
 	v.mu.Lock()
 	if !v.stopped {
 		v.stopped = true
 		close(v.closing)
-		v.unsubscribe()
+		v.drained = drain(v.exec)
 	}
 	v.mu.Unlock()
 	idle := make(chan struct{})
 	go func() {
+		<-v.drained
 		v.running.Wait()
 		close(idle)
 	}()
+	defer v.unsubscribe()
 	select {
 	case <-idle:
 		v.giveUp(errStopped)
 		return nil
 	case <-ctx.Done():
 		v.giveUp(errStopped)
+		_ = v.exec.Unsubscribe() // whether it is drained or not
 		<-idle
 		return fmt.Errorf("stopping the executor: running executions were cancelled: %w", ctx.Err())
 	}
+}
+
+// drain ends a subscription after what was sent to it has been handled; the channel
+// is closed then.
+func drain(sub *nats.Subscription) <-chan struct{} {
+	done := make(chan struct{})
+	sub.SetClosedHandler(func(string) { close(done) })
+	if err := sub.Drain(); err != nil { // the connection, or the subscription, is closed
+		done = make(chan struct{})
+		close(done)
+	}
+	return done
 }
 
 // onExec takes one message; it blocks while all slots are taken, and so holds

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -364,6 +365,37 @@ func TestStopLetsRunningExecutionsFinishThenCancelsThem(t *testing.T) {
 			t.Errorf("reply = %+v", a)
 		}
 	})
+}
+
+func TestWhatComesWhileTheServerStopsIsRefused(t *testing.T) {
+	started, release := make(chan struct{}), make(chan struct{})
+	x := execute(t, ServeConfig{Concurrency: 1}, func(context.Context, subjects.ExecRequest) (json.RawMessage, error) {
+		close(started)
+		<-release
+		return json.RawMessage("1"), nil
+	})
+	x.send(request("c1.0"))
+	<-started
+	for i := range 5 { // one is held back by the slot, the others wait behind it
+		x.send(request(fmt.Sprintf("c2.%d", i)))
+	}
+	if err := x.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- x.server.Stop(within(t, 20*time.Second)) }()
+	for range 5 {
+		if a, _ := x.answer(); a.Error == nil || a.Error.Code != subjects.CodeTooLate {
+			t.Errorf("reply = %+v", a)
+		}
+	}
+	close(release)
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if a, _ := x.answer(); string(a.Result) != "1" {
+		t.Errorf("reply = %+v", a)
+	}
 }
 
 func TestMemoryOfExecutionsIsBounded(t *testing.T) {

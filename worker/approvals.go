@@ -117,7 +117,7 @@ func (a *approvals) Settle(ctx context.Context, tenant, id string, d subjects.De
 // start begins to apply decisions.
 func (a *approvals) start(ctx context.Context, calls *call.Engine, decisions jetstream.Stream) error {
 	a.calls = calls
-	consumer, err := decisions.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+	consumer, err := state.OpenConsumer(ctx, a.log, decisions, jetstream.ConsumerConfig{
 		Durable: subjects.QueueWorkers, AckPolicy: jetstream.AckExplicitPolicy, AckWait: decisionWait,
 		MaxAckPending: 10_000, MaxDeliver: -1,
 	})

@@ -389,7 +389,7 @@ func TestAChoiceForAToolOfThePoolDoesNotHoldForASessionsOwn(t *testing.T) {
 	f.serve("toolbridge.v1.t._exec.run.mcp-fs", func(map[string]any) string { return `{"result":"pool"}` })
 	f.serve("toolbridge.v1.t.s1.exec", func(map[string]any) string { return `{"result":"own"}` })
 	people := f.approvers()
-	pool := f.assemble("s1", `{"toolsets":["mcp-fs"],"config":{"enabled":true}}`)["catalog"].(string)
+	pool := f.settled("s1", `{"toolsets":["mcp-fs"],"config":{"enabled":true}}`, "the tool is there", count(1))["catalog"].(string)
 	own := f.assemble("s1", `{"tools":[{"type":"function","toolset":"mcp-fs","function":`+definition+`}]}`)["catalog"].(string)
 	var hashes []any
 	for _, c := range []struct{ ref, want string }{{pool, "pool"}, {own, "own"}} {

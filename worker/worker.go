@@ -97,7 +97,8 @@ func New(cfg Config, nc *nats.Conn) (*Worker, error) {
 const maxBuilding = 4
 
 // Start opens the shared state, begins to watch grants and registry, and
-// returns when the endpoints answer.
+// returns when the endpoints answer. While JetStream does not answer, it tries
+// again, with the reason in the log, for a minute at most.
 func (w *Worker) Start(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,7 +108,19 @@ func (w *Worker) Start(ctx context.Context) error {
 	w.started = true
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
-	st, err := state.Open(ctx, w.nc, w.cfg.Space, w.cfg.State)
+	js, err := jetstream.New(w.nc)
+	if err != nil {
+		return fmt.Errorf("starting the worker: %w", err)
+	}
+	var st *state.State
+	var calls *state.Calls
+	err = state.Retry(ctx, w.log, func(ctx context.Context) (err error) {
+		if st, err = state.Open(ctx, w.nc, w.cfg.Space, w.cfg.State); err != nil {
+			return err
+		}
+		calls, err = state.OpenCalls(ctx, js, w.cfg.Space, w.cfg.State, w.cfg.Partitions)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("starting the worker: %w", err)
 	}
@@ -121,14 +134,6 @@ func (w *Worker) Start(ctx context.Context) error {
 	if w.bus, err = call.NewBus(w.nc, w.cfg.Space); err != nil {
 		return fmt.Errorf("starting the worker: %w", err)
 	}
-	js, err := jetstream.New(w.nc)
-	if err != nil {
-		return fmt.Errorf("starting the worker: %w", err)
-	}
-	calls, err := state.OpenCalls(ctx, js, w.cfg.Space, w.cfg.State, w.cfg.Partitions)
-	if err != nil {
-		return fmt.Errorf("starting the worker: %w", err)
-	}
 	policy := w.cfg.Policy
 	policy.Dev = w.cfg.Dev
 	w.approvals = newApprovals(w.nc, w.cfg.Space, st, calls, w.cfg.ApprovalWait, w.log)
@@ -138,7 +143,11 @@ func (w *Worker) Start(ctx context.Context) error {
 		ApprovalTimeout: w.cfg.ApprovalTimeout, MaxResult: w.cfg.MaxResult, Logger: w.log,
 	}, w.nc, st, calls, w.bus, call.NewChecks(w.cfg.checks(), w.nc, st, calls), w.approvals)
 	for _, watch := range []func(context.Context, context.Context) (func(), error){w.grants.watch, w.registry.watch} {
-		run, err := watch(ctx, w.base)
+		var run func()
+		err := state.Retry(ctx, w.log, func(ctx context.Context) (err error) {
+			run, err = watch(ctx, w.base)
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("starting the worker: %w", err)
 		}
@@ -163,7 +172,7 @@ func (w *Worker) Start(ctx context.Context) error {
 
 // startWithin bounds Start; stopWithin bounds a Stop whose context has no end.
 const (
-	startWithin = 30 * time.Second
+	startWithin = time.Minute
 	stopWithin  = time.Minute
 )
 

@@ -38,19 +38,19 @@ func (c *approvalsWatchCommand) Run(ctx context.Context, p *program) error {
 		return c.fail(p, err)
 	}
 	defer stop()
-	ctx, cancel := c.within(ctx, 0)
-	defer cancel()
-	feed, err := a.Watch(ctx)
+	bounded, done := context.WithTimeout(ctx, patience)
+	defer done()
+	feed, err := a.Watch(bounded)
 	if err != nil {
 		return c.fail(p, err)
 	}
 	defer feed.Stop()
-	bounded, done := context.WithTimeout(ctx, patience)
 	list, err := a.List(bounded, c.Session)
-	done()
 	if err != nil {
 		return c.fail(p, err)
 	}
+	ctx, cancel := c.within(ctx, 0) // of watching, which begins here
+	defer cancel()
 	fmt.Fprintf(p.stderr, "toolbridge: watching tenant %s as approver %s\n", c.Tenant, a.Name())
 	if c.JSON {
 		return c.follow(ctx, p, feed, list)

@@ -94,7 +94,11 @@ func newHost(ctx context.Context, cfg config.Config, tenant string, servers []mc
 	if err != nil {
 		return nil, err
 	}
-	st, err := state.OpenRegistry(ctx, nc, state.Config{Replicas: cfg.Bus.Replicas})
+	var st *state.State
+	err = state.Retry(ctx, log, func(ctx context.Context) (err error) {
+		st, err = state.OpenRegistry(ctx, nc, state.Config{Replicas: cfg.Bus.Replicas})
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

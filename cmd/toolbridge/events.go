@@ -35,13 +35,15 @@ func (c *eventsCommand) Run(ctx context.Context, p *program) error {
 		return c.fail(p, err)
 	}
 	defer stop()
-	ctx, cancel := c.within(ctx, 0)
-	defer cancel()
-	feed, err := s.Events(ctx)
+	subscribing, subscribed := context.WithTimeout(ctx, patience)
+	feed, err := s.Events(subscribing)
+	subscribed()
 	if err != nil {
 		return c.fail(p, err)
 	}
 	defer feed.Stop()
+	ctx, cancel := c.within(ctx, 0) // of following, which begins here
+	defer cancel()
 	fmt.Fprintf(p.stderr, "toolbridge: following session %s of tenant %s\n", c.Session, c.Tenant)
 	lost := int64(0)
 	for {

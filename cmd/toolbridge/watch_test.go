@@ -263,6 +263,7 @@ func TestWhatIsSkippedIsLeftToOthers(t *testing.T) {
 	d.other(subjects.ChoiceOnce)
 	d.screen.wait(t, "Settled: ")
 	d.screen.wait(t, "approved (once) by bob\n")
+	d.result("c1")
 	d.call("c2", `{"n":2}`)
 	d.screen.wait(t, question)
 	if rest := d.end(); !strings.Contains(rest, "Left undecided: 1 approval.") {

@@ -2,9 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
+	"github.com/nats-io/nats.go"
+
+	"toolbridge/state"
 	"toolbridge/worker"
 )
 
@@ -31,14 +36,11 @@ func (c *workerCommand) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer hangUp(nc)
-	w, err := worker.New(wc, nc)
-	if err != nil {
-		return err
+	w, err := startWorker(ctx, wc, nc, c.Grace)
+	if ctx.Err() != nil && err != nil {
+		return nil // stopped while JetStream did not answer
 	}
-	if err := w.Start(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
+	if err != nil {
 		return err
 	}
 	ended := until(ctx, nc)
@@ -50,4 +52,26 @@ func (c *workerCommand) Run(ctx context.Context, p *program) error {
 	}
 	log.Info("stopped")
 	return ended
+}
+
+// startWorker starts a worker, and goes on trying while JetStream does not answer,
+// as dial does while there is no server.
+func startWorker(ctx context.Context, cfg worker.Config, nc *nats.Conn, grace time.Duration) (*worker.Worker, error) {
+	for {
+		w, err := worker.New(cfg, nc)
+		if err != nil {
+			return nil, err
+		}
+		err = w.Start(ctx)
+		if err == nil {
+			return w, nil
+		}
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		stopErr := w.Stop(stopping)
+		cancel()
+		if ctx.Err() != nil || !state.Unanswered(err) {
+			return nil, err
+		}
+		cfg.Logger.Warn("the worker could not start; trying again", "error", errors.Join(err, stopErr))
+	}
 }

@@ -45,7 +45,7 @@ func TestAfterALostNATSServerEverythingIsRegisteredAgain(t *testing.T) {
 	srv.Shutdown()
 	srv.WaitForShutdown()
 	start(portOf(t, addr))
-	for !nc.IsConnected() {
+	for nc.Stats().Reconnects == 0 || !nc.IsConnected() {
 		<-time.After(5 * time.Millisecond)
 	}
 	if b.state, err = state.Open(t.Context(), nc, subjects.Space{}, state.Config{}); err != nil { // as a worker does

@@ -152,6 +152,12 @@ func stdioServers() map[string]func() {
 			if pause, err := time.ParseDuration(os.Getenv("SLOW_START")); err == nil {
 				time.Sleep(pause)
 			}
+			for file := os.Getenv("HOLD"); file != ""; { // it starts when the file is gone
+				if _, err := os.Stat(file); err != nil {
+					break
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
 			_ = standard().Run(context.Background(), &sdk.StdioTransport{})
 		},
 		// names: the tools of NAMES, a JSON array.

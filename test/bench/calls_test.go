@@ -117,7 +117,8 @@ func (c *caller) waits(_ context.Context) error {
 // stores is one call that is stored, and whose result comes by itself.
 func (c *caller) stores(_ context.Context) error {
 	id := nextID("d")
-	sub, err := c.nc.SubscribeSync("toolbridge.v1.bench.calls.result." + id)
+	result := make(chan *nats.Msg, 1)
+	sub, err := c.nc.ChanSubscribe("toolbridge.v1.bench.calls.result."+id, result)
 	if err != nil {
 		return err
 	}
@@ -129,8 +130,12 @@ func (c *caller) stores(_ context.Context) error {
 	if m.Header.Get("Nats-Service-Error-Code") != "" {
 		return fmt.Errorf("not stored: %s", m.Data)
 	}
-	_, err = sub.NextMsg(60 * time.Second)
-	return err
+	select {
+	case <-result:
+		return nil
+	case <-time.After(60 * time.Second):
+		return fmt.Errorf("call %s: no result came", id)
+	}
 }
 
 const noopResult = `{"ok":true}`

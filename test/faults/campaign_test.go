@@ -527,6 +527,7 @@ func (c *campaign) check(ctx context.Context) {
 		c.checkOrder(s, log)
 	}
 	c.checkDead(checking, js)
+	c.checkAudit(checking, js, log)
 }
 
 // result waits for the published result: the sweeper may have to see to it.
@@ -626,8 +627,9 @@ func (c *campaign) checkSlots(s *sent, log map[string]*executed) {
 				bad("it was started")
 			}
 		case subjects.CodeTimeout:
-			if len(done.starts) == 0 || !tools[s.entries[i].Name].repeatable && !slices.Contains(done.ends, "cancelled") {
-				bad("it was not started, or its cancel not confirmed")
+			// One that is safe to repeat may have been lost on its way.
+			if !tools[s.entries[i].Name].repeatable && !slices.Contains(done.ends, "cancelled") {
+				bad("it is not safe to repeat, and its cancel was not confirmed")
 			}
 		case subjects.CodeOutcomeUnknown: // says nothing that could be wrong
 		default:
@@ -662,6 +664,54 @@ func (c *campaign) checkOrder(s *sent, log map[string]*executed) {
 			ended = done.ended[0]
 		}
 	}
+}
+
+// checkAudit: whatever was executed is in the audit, at least once, and only that.
+func (c *campaign) checkAudit(ctx context.Context, js jetstream.JetStream, log map[string]*executed) {
+	stream, err := js.Stream(ctx, subjects.StreamAudit)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	written := map[string]int{}
+	for until := time.Now().Add(10 * lease); ; sleep(ctx, 100*time.Millisecond) { // the last may be on their way
+		info, err := stream.Info(ctx)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		clear(written)
+		for seq := info.State.FirstSeq; seq <= info.State.LastSeq && info.State.Msgs > 0; seq++ {
+			m, err := stream.GetMsg(ctx, seq)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			var a subjects.AuditRecord
+			if err := subjects.Decode(m.Data, &a); err != nil {
+				c.t.Errorf("audit record %d: %s: %v", seq, m.Data, err)
+			} else if a.Type == string(subjects.EventToolFinished) && a.Index != nil {
+				written[fmt.Sprintf("%s.%d", a.CallID, *a.Index)]++
+			}
+		}
+		var missing []string
+		for _, id := range slices.Sorted(maps.Keys(log)) {
+			if written[id] == 0 {
+				missing = append(missing, id)
+			}
+		}
+		if len(missing) == 0 {
+			break
+		}
+		if time.Now().After(until) {
+			c.t.Errorf("executed, and not in the audit: %q", missing)
+			break
+		}
+	}
+	twice := 0
+	for _, n := range written {
+		if n > 1 {
+			twice++
+		}
+	}
+	c.t.Logf("%d executions in the audit, %d of them more than once", len(written), twice)
 }
 
 // checkDead: nothing was given up but messages that name no call.

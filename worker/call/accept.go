@@ -48,6 +48,10 @@ func (e *Engine) Accept(ctx context.Context, c Call) (Accepted, error) {
 		l.lease(r, e.claims.Add(1), now)
 	}
 	revision, err := e.store(ctx, k, r)
+	if err == nil {
+		e.step(StepStored, k)
+		e.event(k, r.Trace, subjects.Event{Type: subjects.EventCallAccepted, TotalCount: ptr(len(r.Entries))})
+	}
 	if l != nil {
 		e.start(l, r, revision, err == nil)
 	}
@@ -57,8 +61,6 @@ func (e *Engine) Accept(ctx context.Context, c Call) (Accepted, error) {
 	if err != nil {
 		return Accepted{}, unstored(err)
 	}
-	e.step(StepStored, k)
-	e.event(k, r.Trace, subjects.Event{Type: subjects.EventCallAccepted, TotalCount: ptr(len(r.Entries))})
 	e.auditDenied(k, r)
 	switch {
 	case r.Final:
@@ -145,7 +147,7 @@ func (e *Engine) runHere(l *live) {
 	case lost:
 	case record.Final:
 		for {
-			_, err := e.publish(e.writing(), l.key, record)
+			_, err := e.publish(e.writing(), l.key, record, true)
 			if err == nil || lasting(err) || !e.wait(writeRetry) {
 				return
 			}
@@ -190,7 +192,7 @@ func (e *Engine) again(ctx context.Context, k key, r *Record) (Accepted, error) 
 
 // settled publishes the result of a final record and returns it.
 func (e *Engine) settled(ctx context.Context, k key, r *Record) (Accepted, error) {
-	reply, err := e.publish(ctx, k, r)
+	reply, err := e.publish(ctx, k, r, false)
 	if err != nil {
 		return Accepted{}, unstored(err)
 	}

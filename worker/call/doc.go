@@ -16,6 +16,8 @@
 //  6. A call that was accepted reaches exactly one final state, and its result
 //     never changes. An entry is started at most once unless its tool is safe to
 //     repeat.
+//  7. What was executed is in the audit stream at least once, also when its worker
+//     or the server was lost. Events are a courtesy.
 //
 // The journal is the record of a call, one value that only compare-and-set
 // changes. A worker with a free slot runs what it accepts: it takes the call's

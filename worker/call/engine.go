@@ -201,6 +201,8 @@ type Engine struct {
 	executor  Executor
 	checks    Checks
 	approvals Approvals
+	outbox    *outbox
+	unready   error // why there is none
 	log       *slog.Logger
 	schemas   schemas
 
@@ -236,6 +238,7 @@ func New(cfg Config, nc *nats.Conn, st *state.State, calls *state.Calls, executo
 		id: nuid.Next(), stopping: make(chan struct{}), live: map[key]*live{}, waiting: map[key]map[*waiter]struct{}{},
 	}
 	e.log = e.cfg.Logger
+	e.outbox, e.unready = newOutbox(nc, e.log)
 	e.slots = make(chan struct{}, e.cfg.Slots)
 	e.base, e.cancel = context.WithCancelCause(context.Background())
 	e.cutPulls = func() {}
@@ -250,6 +253,9 @@ var errStopped = errors.New("stopped")
 
 // Start begins to pull calls.
 func (e *Engine) Start(ctx context.Context) error {
+	if e.unready != nil {
+		return fmt.Errorf("starting the call path: %w", e.unready)
+	}
 	e.inbox = e.nc.NewRespInbox()
 	sub, err := e.nc.Subscribe(e.inbox, e.poked)
 	if err != nil {
@@ -260,7 +266,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.cutPulls = cut
 	for i := range e.calls.Partitions {
 		p := &e.calls.Partitions[i]
-		consumer, err := p.Queue.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+		consumer, err := state.OpenConsumer(ctx, e.log, p.Queue, jetstream.ConsumerConfig{
 			Durable: subjects.QueueWorkers, AckPolicy: jetstream.AckExplicitPolicy, AckWait: e.cfg.Lease,
 			MaxAckPending: 1_000_000, MaxDeliver: -1,
 		})
@@ -280,6 +286,7 @@ func (e *Engine) Start(ctx context.Context) error {
 			})
 		}
 	}
+	e.outbox.start()
 	e.owned.Go(func() { e.sweep(e.base) })
 	e.started.Store(true)
 	return nil
@@ -364,6 +371,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 		e.cancelled.Store(&at)
 		e.cancel(errShutdown)
 		e.owned.Wait()
+		e.outbox.stop()
 		stop()
 		watcher.Wait()
 		if e.sub != nil {

@@ -17,12 +17,11 @@ import (
 func (e *Engine) event(k key, trace [3]string, event subjects.Event) {
 	event.At, event.CallID = now(), k.id
 	body, err := subjects.Encode(event)
-	if err == nil {
-		err = e.nc.PublishMsg(&nats.Msg{Subject: e.cfg.Space.Session(k.tenant, k.session, subjects.VerbEvent), Data: body, Header: header(subjects.KindEvent, trace)})
-	}
 	if err != nil {
 		e.log.Debug("an event was not sent", "call", k.String(), "type", string(event.Type), "error", err)
+		return
 	}
+	e.outbox.event(&nats.Msg{Subject: e.cfg.Space.Session(k.tenant, k.session, subjects.VerbEvent), Data: body, Header: header(subjects.KindEvent, trace)})
 }
 
 // finished reports the end of one entry to the feed and the audit.
@@ -32,16 +31,35 @@ func (e *Engine) finished(k key, r *Record, index int, err *subjects.SlotError) 
 	if entry.Started > 0 {
 		event.DurationMS = ptr(time.Now().UnixMilli() - entry.Started)
 	}
-	record := subjects.AuditRecord{Type: string(subjects.EventToolFinished)}
 	if err != nil {
-		event.Code, record.Code, record.Reason = err.Code, err.Code, err.Reason
+		event.Code = err.Code
 	}
 	e.event(k, r.Trace, event)
-	e.audit(k, r, index, record)
+	e.auditFinished(k, r, index, err)
+}
+
+func (e *Engine) auditFinished(k key, r *Record, index int, err *subjects.SlotError) {
+	a := subjects.AuditRecord{Type: string(subjects.EventToolFinished)}
+	if err != nil {
+		a.Code, a.Reason = err.Code, err.Reason
+	}
+	e.audit(k, r, index, a)
+}
+
+// auditAgain writes down what became of every entry that was started and is done.
+// The worker that was to do so was lost, perhaps before it did: then it is written
+// down here only, else twice.
+func (e *Engine) auditAgain(k key, r *Record) {
+	for i := range r.Entries {
+		if entry := &r.Entries[i]; entry.Starts > 0 && entry.State == Done {
+			e.auditFinished(k, r, i, entry.Error)
+		}
+	}
 }
 
 // audit writes who ran what into the audit stream. It does not hold the call up:
-// the journal is the record of what happened until the audit has it.
+// the journal is the record of what happened until the audit has it. It leaves
+// before the call's result does, so that a result that is there was written down.
 func (e *Engine) audit(k key, r *Record, index int, a subjects.AuditRecord) {
 	a.At, a.Tenant, a.Session, a.CallID, a.User = now(), k.tenant, k.session, k.id, r.User
 	if index >= 0 {
@@ -52,12 +70,11 @@ func (e *Engine) audit(k key, r *Record, index int, a subjects.AuditRecord) {
 		}
 	}
 	body, err := subjects.Encode(a)
-	if err == nil {
-		_, err = e.js.PublishMsgAsync(&nats.Msg{Subject: e.cfg.Space.AuditSubject(k.tenant, k.session), Data: body}, jetstream.WithStallWait(time.Second))
-	}
 	if err != nil {
 		e.log.Warn("an audit record was not written", "call", k.String(), "type", a.Type, "error", err)
+		return
 	}
+	e.outbox.audit(&nats.Msg{Subject: e.cfg.Space.AuditSubject(k.tenant, k.session), Data: body})
 }
 
 // bury writes a dead letter for a message that can not be served, and ends it.

@@ -21,12 +21,14 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"toolbridge/approval"
 	"toolbridge/catalog"
 	"toolbridge/state"
 	"toolbridge/subjects"
+	"toolbridge/test/bus"
 	"toolbridge/worker/call"
 )
 
@@ -40,6 +42,8 @@ const (
 	machineTenant  = "t"
 	machineSession = "s1"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, bus.Leaks()...) }
 
 // entryPlan is one entry of a random call.
 type entryPlan struct {

@@ -191,6 +191,11 @@ func lostError(name string) *subjects.SlotError {
 	}
 }
 
+// ran reports whether anything of the call was started.
+func (r *Record) ran() bool {
+	return slices.ContainsFunc(r.Entries, func(e Entry) bool { return e.Starts > 0 })
+}
+
 // count is how many entries are in a state.
 func (r *Record) count(s EntryState) int {
 	n := 0
@@ -232,6 +237,10 @@ func (r *Record) stop() (interrupted, inFlight []int) {
 			interrupted = append(interrupted, i)
 		case Received:
 			r.interrupt(i, stoppedError().Message)
+			if r.Entries[i].Starts > 0 { // by a worker that was lost
+				inFlight = append(inFlight, i)
+				continue
+			}
 			interrupted = append(interrupted, i)
 		case Running:
 			inFlight = append(inFlight, i)

@@ -153,8 +153,9 @@ func (e *Engine) result(ctx context.Context, r *Record) (result []byte, isError 
 }
 
 // publish hands a final reply to those who wait here, and publishes it: once, and
-// again only with the same bytes. It returns the reply.
-func (e *Engine) publish(ctx context.Context, k key, r *Record) ([]byte, error) {
+// again only with the same bytes. own says that this worker made the record final,
+// and has written down what ran. It returns the reply.
+func (e *Engine) publish(ctx context.Context, k key, r *Record, own bool) ([]byte, error) {
 	body, err := e.bytes(ctx, r.Reply)
 	if err != nil {
 		return nil, fmt.Errorf("reading the reply of call %s: %w", k.id, err)
@@ -167,7 +168,12 @@ func (e *Engine) publish(ctx context.Context, k key, r *Record) ([]byte, error) 
 	case err == nil:
 		e.step(StepPublished, k)
 		e.event(k, r.Trace, callFinished(r))
-		e.audit(k, r, -1, subjects.AuditRecord{Type: string(subjects.EventCallFinished)})
+		switch {
+		case !own && r.ran(): // the worker that made it final was lost before it published
+			e.auditAgain(k, r)
+		case !r.ran(): // else each entry that ran has a record of its own
+			e.audit(k, r, -1, subjects.AuditRecord{Type: string(subjects.EventCallFinished)})
+		}
 	case isWrongSequence(err): // it was published before, by a worker that was lost since
 	default:
 		return body, fmt.Errorf("publishing the result of call %s: %w", k.id, err)

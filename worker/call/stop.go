@@ -68,6 +68,9 @@ func (e *Engine) stop(ctx context.Context, k key) (subjects.Stopped, error) {
 	}
 	for _, i := range out.InFlight {
 		e.cancelExecution(k, record, i)
+		if entry := &record.Entries[i]; entry.State == Done { // its worker was lost, and nobody else says so
+			e.auditFinished(k, record, i, entry.Error)
+		}
 	}
 	e.audit(k, record, -1, subjects.AuditRecord{Type: "call.stopped"})
 	e.poke(ctx, record, k)
