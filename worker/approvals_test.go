@@ -11,10 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"toolbridge/approval"
+	"toolbridge/test/bus"
 	"toolbridge/worker"
 )
 
@@ -689,13 +691,13 @@ func TestADecisionOnACallThatWasStoppedIsWithdrawnAlthoughNobodySaidSo(t *testin
 }
 
 func TestWhatIsTooLargeToBeShownIsNotAskedFor(t *testing.T) {
-	f := newFleet(t)
+	f := fleetOn(t, bus.Server(t, func(o *server.Options) { o.MaxPayload = 1 << 20 }))
 	f.start(worker.Config{Policy: asks})
 	f.grant("s1", `{}`)
 	ref := f.assemble("s1", bank())["catalog"].(string)
 	ran := f.echo("s1")
 	people := f.approvers()
-	reply := f.call("s1", ref, one("mcp__bank__pay", `{"to":"`+strings.Repeat("x", 5<<20)+`"}`))
+	reply := f.call("s1", ref, one("mcp__bank__pay", `{"to":"`+strings.Repeat("x", 640<<10)+`"}`))
 	if code(reply) != "APPROVAL_DENIED" || at(t, reply, "result", "error", "reason") != "too_large" {
 		t.Errorf("reply = %.400s", text(reply))
 	}

@@ -76,7 +76,7 @@ func startProcess(kill context.Context, s ServerConfig, environ, secrets []strin
 	}
 	p := &process{
 		cmd: cmd, stdin: inW, stdout: outR, exited: make(chan struct{}),
-		stderr: &stderrLog{pipe: errR, secrets: secrets, log: log},
+		stderr: &stderrLog{pipe: errR, secrets: secrets, log: log, ended: make(chan struct{})},
 	}
 	p.owner.Go(p.stderr.run)
 	p.owner.Go(func() {
@@ -135,6 +135,10 @@ func (p *process) reason() string {
 		case errors.As(p.err, &exit):
 			why = "ended: " + exit.String()
 		}
+		select {
+		case <-p.stderr.ended: // its last words have been read
+		case <-t.C:
+		}
 	case <-t.C:
 	}
 	if last := p.stderr.lastLine(); last != "" {
@@ -150,6 +154,7 @@ type stderrLog struct {
 	pipe    *os.File
 	secrets []string
 	log     *slog.Logger
+	ended   chan struct{} // closed when all of it has been read
 
 	mu   sync.Mutex
 	last string
@@ -162,6 +167,7 @@ const (
 )
 
 func (l *stderrLog) run() {
+	defer close(l.ended)
 	defer l.pipe.Close()
 	r := bufio.NewReaderSize(l.pipe, stderrLine)
 	minute, lines := time.Now(), 0
