@@ -119,6 +119,7 @@ type ToolError struct {
 	Connector    string `json:"connector,omitempty"`
 	ConnectURL   string `json:"connectUrl,omitempty"`
 	ConnectionID string `json:"connectionId,omitempty"`
+	RetryAfterMS int64  `json:"retryAfterMs,omitempty"`
 }
 
 // MintRequest starts the connection of apps. It is never sent twice: there is no
