@@ -87,14 +87,32 @@ func (c *Client) Schemas(ctx context.Context, who Who, slugs []string) (*Schemas
 // repeated once under the same key. After a failure with Sent nobody knows whether
 // the tools took effect, save where the gateway itself refused (Kind with a Status).
 func (c *Client) Execute(ctx context.Context, who Who, req ExecuteRequest, key string) ([]Result, error) {
+	results, failure := c.execute(ctx, who, req, key, key != "")
+	if failure != nil {
+		return nil, failure
+	}
+	return results, nil
+}
+
+// executeOnce is Execute without the repetition, for callers that decide on it.
+func (c *Client) executeOnce(ctx context.Context, who Who, req ExecuteRequest, key string) ([]Result, *Failure) {
+	return c.execute(ctx, who, req, key, false)
+}
+
+func (c *Client) execute(ctx context.Context, who Who, req ExecuteRequest, key string, repeat bool) ([]Result, *Failure) {
 	req.Tools = slices.Clone(req.Tools)
 	for i := range req.Tools {
 		if len(req.Tools[i].Arguments) == 0 {
 			req.Tools[i].Arguments = json.RawMessage("{}")
 		}
 	}
-	e := exchange{method: http.MethodPost, url: c.at(RouteExecute), key: key, limit: c.cfg.ExecuteTimeout, repeat: key != "", what: "the call"}
-	return ask(ctx, c, who, e, req, func(body []byte) ([]Result, error) { return readExecute(body, len(req.Tools)) })
+	e := exchange{method: http.MethodPost, url: c.at(RouteExecute), key: key, limit: c.cfg.ExecuteTimeout, repeat: repeat, what: "the call"}
+	results, err := ask(ctx, c, who, e, req, func(body []byte) ([]Result, error) { return readExecute(body, len(req.Tools)) })
+	if err != nil {
+		f, _ := AsFailure(err) // every error of ask is one
+		return nil, f
+	}
+	return results, nil
 }
 
 // Mint starts connections. 30 s, never repeated: after a failure with Sent nobody
