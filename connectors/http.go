@@ -141,8 +141,11 @@ func (c *Client) token(ctx context.Context, who Who) (string, *Failure) {
 		return cred.Token, nil
 	case err == nil && cred.Token != "":
 		err = errors.New("it holds characters that a header can not carry")
-	case err == nil || errors.Is(err, ErrNoIdentity):
-		return "", &Failure{Kind: KindNoToken, Status: http.StatusUnauthorized, Code: codeNoToken, Message: "there is no sign-in for this user", err: ErrNoIdentity}
+	case err == nil:
+		err = ErrNoIdentity
+		fallthrough
+	case errors.Is(err, ErrNoIdentity):
+		return "", &Failure{Kind: KindNoToken, Status: http.StatusUnauthorized, Code: codeNoToken, Message: "there is no sign-in for this user", err: err}
 	case errors.Is(ctx.Err(), context.Canceled):
 		return "", &Failure{Kind: KindCancelled, Message: "the request was cancelled", err: context.Canceled}
 	}
