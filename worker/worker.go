@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"toolbridge/catalog"
+	"toolbridge/connectors"
 	"toolbridge/state"
 	"toolbridge/subjects"
 	"toolbridge/worker/call"
@@ -42,6 +43,7 @@ type Worker struct {
 	bus        *call.Bus
 	approvals  *approvals
 	service    micro.Service
+	directory  *connectors.Directory // nil: there is no gateway
 
 	slots    chan struct{}
 	waits    chan struct{} // requests that only wait for a call's result
@@ -86,6 +88,9 @@ func New(cfg Config, nc *nats.Conn) (*Worker, error) {
 	var err error
 	if w.packing, err = newPacking(); err != nil {
 		return nil, err
+	}
+	if cfg.Gateway != nil {
+		w.directory = connectors.NewDirectory(connectors.DirectoryConfig{Logger: cfg.Logger}, cfg.Gateway)
 	}
 	w.base, w.cancel = context.WithCancel(context.Background())
 	return w, nil
@@ -133,7 +138,7 @@ func (w *Worker) Start(ctx context.Context) error {
 		Space: w.cfg.Space, Policy: policy, RejectLocalBatches: w.cfg.RejectLocalBatches,
 		Timeout: w.cfg.ToolTimeout, Concurrency: w.cfg.ToolConcurrency, Slots: w.cfg.CallSlots, Lease: w.cfg.CallLease, Queued: w.cfg.CallQueued, Step: w.cfg.CallStep,
 		ApprovalTimeout: w.cfg.ApprovalTimeout, MaxResult: w.cfg.MaxResult, Logger: w.log,
-	}, w.nc, st, calls, w.bus, call.NewChecks(w.cfg.checks(), w.nc, st, calls), w.approvals)
+	}, w.nc, st, calls, w.route(), call.NewChecks(w.cfg.checks(), w.nc, st, calls), w.approvals)
 	for _, watch := range []func(context.Context, context.Context) (func(), error){w.grants.watch, w.registry.watch} {
 		run, err := watch(ctx, w.base)
 		if err != nil {
@@ -339,6 +344,9 @@ func (w *Worker) Stop(ctx context.Context) error {
 	<-idle
 	w.hands.close()
 	w.owned.Wait()
+	if w.directory != nil {
+		w.directory.Stop()
+	}
 	if w.bus != nil {
 		w.bus.Close()
 	}

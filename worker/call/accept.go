@@ -35,8 +35,11 @@ func (e *Engine) Accept(ctx context.Context, c Call) (Accepted, error) {
 	e.step(StepAccept, k)
 	now := time.Now()
 	r := &Record{
-		Version: recordVersion, Token: nuid.Next(), Body: digest(c.Arguments, c.CatalogHash), Accepted: now.UnixMilli(),
-		User: c.User, Trace: c.Trace, Batch: p.batch, Entries: p.entries,
+		Version: recordVersion, Token: nuid.Next(), Body: digest(c.Arguments, c.CatalogHash+c.Direct), Accepted: now.UnixMilli(),
+		User: c.User, Trace: c.Trace, Batch: p.batch, Entries: p.entries, Single: p.single, Direct: c.Direct,
+	}
+	if c.Connectors != nil {
+		r.Surface = c.Connectors.Surface
 	}
 	var l *live // set when this worker runs the call itself
 	if r.allDone() {

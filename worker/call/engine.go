@@ -118,15 +118,20 @@ func (c Config) withDefaults() Config {
 }
 
 // Executor runs one execution. It returns when the outcome is known, or when
-// nobody can know it any more; it never returns both parts.
+// nobody can know it any more.
 type Executor interface {
-	Execute(ctx context.Context, e Execution) (json.RawMessage, *subjects.SlotError)
+	Execute(ctx context.Context, e Execution) Outcome
 }
 
 // Execution is one entry, ready to be sent.
 type Execution struct {
 	Tenant, Session string
+	CallID          string
+	Index           int
 	ID              string // "<call id>.<index>"
+	Place           Place
+	User            string // of the session's grant when the call was accepted
+	Surface         string // of the session
 	Name            string // for people
 	Tool            string // as the executor knows it
 	Toolset         string
@@ -139,6 +144,9 @@ type Execution struct {
 	Repeatable      bool // safe to repeat
 	Trace           [3]string
 	Sent            func() // called once it has left, when not nil
+	// Leaving is closed when the worker is stopping and waits no longer, also for an
+	// execution that a stop has cancelled before.
+	Leaving <-chan struct{}
 }
 
 // Checks are what stands between a valid entry and its start: guardrails and
@@ -162,6 +170,7 @@ type Check struct {
 	Tenant, Session, CallID string
 	Index                   int
 	Tool                    string
+	Also                    []string // further names of what it may run
 	Arguments               json.RawMessage
 	Trace                   [3]string
 	// Repair holds changed arguments against the tool's schema; set for Before.

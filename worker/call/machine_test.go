@@ -377,7 +377,12 @@ type executor struct {
 	n *node
 }
 
-func (x *executor) Execute(ctx context.Context, e call.Execution) (json.RawMessage, *subjects.SlotError) {
+func (x *executor) Execute(ctx context.Context, e call.Execution) call.Outcome {
+	response, err := x.run(ctx, e)
+	return call.Outcome{Response: response, Error: err, Unsent: err != nil && (err.Code == subjects.CodeInterrupted || err.Code == subjects.CodeExecutorUnavailable)}
+}
+
+func (x *executor) run(ctx context.Context, e call.Execution) (json.RawMessage, *subjects.SlotError) {
 	x.n.gate.pass()
 	if ctx.Err() != nil {
 		return nil, &subjects.SlotError{Code: subjects.CodeInterrupted, Message: "not started"}

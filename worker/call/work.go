@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -246,6 +247,7 @@ type taskKind uint8
 
 const (
 	runTask taskKind = iota
+	batchTask
 	checkTask
 	askTask
 )
@@ -261,6 +263,10 @@ func (l *live) due() []task {
 			continue
 		}
 		switch {
+		case e.State == Running && l.record.Single:
+			if at := slices.IndexFunc(list, func(t task) bool { return t.kind == batchTask }); at < 0 {
+				list = append(list, task{batchTask, i}) // the first of all that run
+			}
 		case e.State == Running:
 			list = append(list, task{runTask, i})
 		case stopping:
@@ -303,6 +309,8 @@ func (l *live) spawn(list []task) {
 			switch t.kind {
 			case runTask:
 				l.runEntry(t.index)
+			case batchTask:
+				l.runTogether()
 			case checkTask:
 				l.checkEntry(t.index)
 			case askTask:
@@ -437,11 +445,15 @@ func (l *live) writeOnce(f func(*Record) bool) error {
 func (e *Engine) writing() context.Context { return context.WithoutCancel(e.base) }
 
 // done is what every task ends with: a change, and the tasks that follow from it.
-func (l *live) done(index int, f func(*Record) bool) error {
+// also are further entries that the task was about.
+func (l *live) done(index int, f func(*Record) bool, also ...int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.checked.Broadcast()
 	delete(l.busy, index)
+	for _, i := range also {
+		delete(l.busy, i)
+	}
 	if l.lost {
 		return errLost
 	}
@@ -469,53 +481,9 @@ func (l *live) runEntry(index int) {
 		l.parallel <- struct{}{}
 		defer func() { <-l.parallel }()
 	}
-	k := l.key
-	id := executionID(k.id, index)
-	l.e.event(k, record.Trace, subjects.Event{Type: subjects.EventToolStarted, Index: ptr(index), Tool: entry.Name})
-	tool := entry.Tool
-	if tool == "" {
-		tool = entry.Name
-	}
-	response, slotErr := l.e.executor.Execute(l.ctx, Execution{
-		Tenant: k.tenant, Session: k.session, ID: id, Name: entry.Name, Tool: tool, Toolset: entry.Toolset, Registry: entry.Registry,
-		SHA256: entry.SHA256, Arguments: entry.Arguments, IdempotencyKey: idempotencyKey(k.tenant, k.session, id),
-		StartBy: l.startBy(), Timeout: l.e.cfg.Timeout, Repeatable: entry.Repeatable, Trace: record.Trace, Sent: l.e.sent(k),
-	})
-	l.e.step(StepReplied, k)
-	handBack := slotErr != nil && slotErr.Code == subjects.CodeInterrupted && l.e.base.Err() != nil
-	slotErr = entry.truth(slotErr)
-	if slotErr == nil && l.e.checks != nil {
-		// The result is there; neither a stop nor the worker's end keeps a hook
-		// from seeing it.
-		response, slotErr = l.e.checks.After(l.e.writing(), l.check(index, entry, record), response)
-	}
-	kept, err := l.e.keep(l.e.writing(), response)
-	if err != nil && slotErr == nil {
-		slotErr = &subjects.SlotError{Code: subjects.CodeResultTooLarge, Message: entry.Name + " has run, but its result could not be kept: " + err.Error()}
-	}
-	if slotErr != nil {
-		kept = nil
-	}
-	err = l.done(index, func(r *Record) bool {
-		if handBack && !r.Stopped { // it was not sent; another worker does it
-			r.unstart(index)
-			return true
-		}
-		r.finish(index, kept, slotErr)
-		return true
-	})
-	if handBack && err == nil {
-		return
-	}
-	if errors.Is(err, errLost) {
-		l.e.late(k, record, index, response, slotErr)
-		return
-	}
-	if err != nil {
-		l.giveAway(err)
-		return
-	}
-	l.e.finished(k, record, index, slotErr)
+	l.e.event(l.key, record.Trace, subjects.Event{Type: subjects.EventToolStarted, Index: ptr(index), Tool: entry.Name})
+	end := l.settle(index, &entry, record, l.e.executor.Execute(l.ctx, l.execution(index, &entry, record)))
+	end.told(l, record, l.done(index, end.write))
 }
 
 // startBy is until when what is sent now may start: well before the lease ends,
@@ -539,7 +507,7 @@ func (l *live) giveAway(err error) {
 }
 
 func (l *live) check(index int, entry Entry, record *Record) Check {
-	return Check{Tenant: l.key.tenant, Session: l.key.session, CallID: l.key.id, Index: index, Tool: entry.Name, Arguments: entry.Arguments, Trace: record.Trace}
+	return Check{Tenant: l.key.tenant, Session: l.key.session, CallID: l.key.id, Index: index, Tool: entry.Name, Also: entry.Also, Arguments: entry.Arguments, Trace: record.Trace}
 }
 
 // hold and release keep what this worker works on, for pokes and for Stop.
