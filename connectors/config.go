@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"toolbridge/state"
 	"toolbridge/subjects"
 )
 
@@ -14,7 +15,8 @@ type ClientConfig struct {
 	URL string
 	// PortalURL is the portal's; "" means URL.
 	PortalURL string
-	// Credentials finds tokens. Required.
+	// Credentials finds tokens. A Gateway asks its guests' identities after them, and
+	// needs none.
 	Credentials Credentials
 	// MaxAnswer bounds an answer's body in bytes, unpacked; 0 means 8 MiB.
 	MaxAnswer int64
@@ -67,8 +69,8 @@ type Config struct {
 	ReturnTo string
 	// Space builds subjects; the zero value is the default prefix.
 	Space subjects.Space
-	// Worker names this worker in the shared state; "" means a random name.
-	Worker string
+	// State is how buckets are made where they are missing.
+	State state.Config
 	// Logger; nil means slog.Default.
 	Logger *slog.Logger
 }

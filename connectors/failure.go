@@ -72,7 +72,8 @@ func (f *Failure) Error() string {
 }
 
 // Unwrap is context.Canceled or context.DeadlineExceeded where one of them ended
-// the request, ErrNoIdentity where there is none, else nil.
+// the request, an error that is ErrNoIdentity where there is none, what kept a token
+// from being had, else nil.
 func (f *Failure) Unwrap() error { return f.err }
 
 // Retryable reports whether the same request may succeed later without anybody

@@ -149,7 +149,7 @@ func (c *Client) token(ctx context.Context, who Who) (string, *Failure) {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return "", &Failure{Kind: KindCancelled, Message: "the request was cancelled", err: context.Canceled}
 	}
-	f := &Failure{Kind: KindNoToken, Status: http.StatusUnauthorized, Code: codeNoToken, Message: "the token of this user can not be had: " + oneLine(err.Error(), maxMessageChars/2)}
+	f := &Failure{Kind: KindNoToken, Status: http.StatusUnauthorized, Code: codeNoToken, Message: "the token of this user can not be had: " + oneLine(err.Error(), maxMessageChars/2), err: err}
 	f.redact(append(c.secrets, cred.Token)...)
 	return "", f
 }
