@@ -12,6 +12,8 @@ import (
 type phase string
 
 const (
+	// unsent: nothing was asked of anybody that changes anything.
+	unsent phase = "unsent"
 	// starting: the gateway may have been asked. Who finds it so after a crash
 	// can not know, and does not ask again.
 	starting phase = "starting"
@@ -58,6 +60,7 @@ type target struct {
 	Name       string                    `json:"name"`
 	Alias      string                    `json:"alias,omitempty"` // as it is shown
 	MCP        bool                      `json:"mcp,omitempty"`
+	Executor   string                    `json:"executor,omitempty"` // host of an MCP server
 	State      subjects.ConnectionStatus `json:"state"`
 	Connection string                    `json:"connection,omitempty"` // id of the account that is made or repaired
 	URL        string                    `json:"url,omitempty"`
