@@ -43,6 +43,7 @@ type operation struct {
 	Card     bool                `json:"card,omitempty"`
 	CallID   string              `json:"call_id"`
 	Index    int                 `json:"index"`
+	Trace    [3]string           `json:"trace"`
 	Seq      uint64              `json:"seq"`
 	Targets  []target            `json:"targets,omitempty"`
 	Started  string              `json:"started"`            // RFC 3339
