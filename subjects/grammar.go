@@ -49,6 +49,8 @@ const (
 	areaApprovals = "_approvals"
 	areaPortal    = "_portal"
 	areaMCP       = "_mcp"
+
+	areaCredentials = "_credentials"
 )
 
 // Worker-only roots below the prefix, the subjects of the streams.
@@ -161,6 +163,12 @@ func (s Space) MCPManage(tenant, executor string) string {
 	return s.Prefix() + "." + tenant + "." + areaMCP + ".manage." + executor
 }
 
+// Credentials is where a worker asks for a user's token at the gateway. Only workers
+// publish there.
+func (s Space) Credentials(tenant, user string) string {
+	return s.Prefix() + "." + tenant + "." + areaCredentials + "." + user
+}
+
 // Areas of tenant-wide subjects.
 const (
 	AreaExecRun            = "exec.run"
@@ -173,6 +181,7 @@ const (
 	AreaPortal             = "portal"
 	AreaMCPList            = "mcp.list"
 	AreaMCPManage          = "mcp.manage"
+	AreaCredentials        = "credentials"
 )
 
 // Address is a parsed subject of a session or of a tenant.
@@ -246,6 +255,8 @@ func parseTenantWide(a Address, area, tail string) (Address, error) {
 	switch area {
 	case areaPortal:
 		a.Area, a.Name, kind = AreaPortal, tail, "user"
+	case areaCredentials:
+		a.Area, a.Name, kind = AreaCredentials, tail, "user"
 	case areaExec, areaHooks, areaApprovals, areaMCP:
 		verb, name, named := strings.Cut(tail, ".")
 		a.Area, a.Name = strings.TrimPrefix(area, "_")+"."+verb, name

@@ -36,6 +36,8 @@ var messages = map[string]any{
 	"connection-answer-reply": ConnectionAnswerReply{},
 	"connection-target":       ConnectionTarget{},
 	"connectors-notice":       ConnectorsNotice{},
+	"credential-reply":        CredentialReply{},
+	"credential-request":      CredentialRequest{},
 	"dead-letter":             DeadLetter{},
 	"decision":                Decision{},
 	"describe-result":         DescribeResult{},
