@@ -207,12 +207,14 @@ func (m *Manage) status(ctx context.Context, c ManageCall, q ManageRequest) Mana
 	if err != nil {
 		return ManageEnd{Error: unserved("looking at connected apps", err), Unsent: true, Again: ctx.Err() != nil}
 	}
-	accounts, portal := m.gateway.Client.PortalAccounts(ctx, c.Who)
-	items := []statusItem{}
 	for _, a := range apps {
 		if !slices.Contains(connectionStates, a.ConnectionStatus) {
 			return refusedEnd(unserved("looking at connected apps", &Failure{Kind: KindMalformed, Message: fmt.Sprintf("the gateway names a state of %s that is not known: %s", oneLine(a.Connector, maxLabel), oneLine(a.ConnectionStatus, 40))}))
 		}
+	}
+	accounts, portal := m.gateway.Client.PortalAccounts(ctx, c.Who)
+	items := []statusItem{}
+	for _, a := range apps {
 		name := FoldConnector(a.Connector)
 		wanted := func(t ManageTarget) bool { return t.Name == name }
 		if len(q.Hosted) > 0 && !slices.ContainsFunc(q.Hosted, wanted) {

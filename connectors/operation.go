@@ -196,7 +196,13 @@ func (o *operation) settle(by string) {
 	for i := range o.Targets {
 		t := &o.Targets[i]
 		t.URL, t.Start = "", ""
-		if t.State != subjects.ConnectionConnected && t.State != subjects.ConnectionSkipped {
+		switch {
+		case t.State == subjects.ConnectionConnected, t.State == subjects.ConnectionSkipped:
+		case t.State == subjects.ConnectionFailed && !o.Card: // nobody chose
+		default:
+			if t.State != subjects.ConnectionFailed {
+				t.Detail = "" // it says what is no longer so
+			}
 			t.State = subjects.ConnectionNotConnected
 		}
 	}
