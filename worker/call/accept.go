@@ -117,8 +117,9 @@ func (e *Engine) reserve() bool {
 // start runs a call in the slot that was reserved for it; unless it was stored,
 // the slot is given back.
 func (e *Engine) start(l *live, r *Record, revision uint64, stored bool) {
+	l.slot = &slot{e: e}
 	free := func() {
-		<-e.slots
+		l.slot.free()
 		e.owned.Done()
 	}
 	if !stored {

@@ -144,6 +144,9 @@ type Execution struct {
 	Repeatable      bool // safe to repeat
 	Trace           [3]string
 	Sent            func() // called once it has left, when not nil
+	// Parks is called once the execution only waits for a person: the call holds no
+	// slot from then on.
+	Parks func()
 	// Leaving is closed when the worker is stopping and waits no longer, also for an
 	// execution that a stop has cancelled before.
 	Leaving <-chan struct{}
@@ -221,6 +224,7 @@ type Engine struct {
 	cancelled atomic.Pointer[time.Time] // when running calls were cut off
 
 	slots    chan struct{}
+	parked   chan struct{} // calls that run without a slot
 	stopping chan struct{} // closed: pull nothing more
 	base     context.Context
 	cancel   context.CancelCauseFunc
@@ -246,6 +250,7 @@ func New(cfg Config, nc *nats.Conn, st *state.State, calls *state.Calls, executo
 	}
 	e.log = e.cfg.Logger
 	e.slots = make(chan struct{}, e.cfg.Slots)
+	e.parked = make(chan struct{}, maxParked)
 	e.base, e.cancel = context.WithCancelCause(context.Background())
 	e.cutPulls = func() {}
 	return e
@@ -339,8 +344,9 @@ func (e *Engine) pull(ctx context.Context, it jetstream.MessagesContext) {
 		default:
 		}
 		e.owned.Go(func() {
-			defer func() { <-e.slots }()
-			e.work(msg)
+			place := &slot{e: e}
+			defer place.free()
+			e.work(msg, place)
 		})
 	}
 }

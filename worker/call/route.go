@@ -101,7 +101,7 @@ func (l *live) execution(index int, entry *Entry, record *Record) Execution {
 		Name: entry.Name, Tool: tool, Toolset: entry.Toolset, Registry: entry.Registry,
 		SHA256: entry.SHA256, Arguments: entry.Arguments, IdempotencyKey: key,
 		StartBy: l.startBy(), Timeout: l.e.cfg.Timeout, Repeatable: entry.Repeatable, Trace: record.Trace,
-		Sent: l.e.sent(k), Leaving: l.e.base.Done(),
+		Sent: l.e.sent(k), Parks: l.park, Leaving: l.e.base.Done(),
 	}
 }
 

@@ -28,6 +28,8 @@ type live struct {
 	lost     bool         // another worker has taken over
 	spent    bool         // this claim was one too many
 	stopped  bool         // a stop was seen, the executions are cancelled
+	slot     *slot        // where the call has its place, until it is parked
+	parked   bool         // it waits for a person and holds no slot
 	tasks    int          // under way
 	idle     *sync.Cond   // on mu: the last task has ended
 	parallel chan struct{}
@@ -45,7 +47,7 @@ const (
 )
 
 // work takes one message of the queue as far as it goes.
-func (e *Engine) work(msg jetstream.Msg) {
+func (e *Engine) work(msg jetstream.Msg, place *slot) {
 	k, ok := e.keyOf(msg)
 	if !ok {
 		e.bury(msg, key{}, "the subject names no call", 0)
@@ -93,6 +95,7 @@ func (e *Engine) work(msg jetstream.Msg) {
 		return
 	case outcome == ours:
 	}
+	l.slot = place
 	e.step(StepClaimed, k)
 	if l.spent {
 		if err := e.deadLetter(k, msg.Subject(), msg.Data(), spentReason, l.record.Attempts); err != nil {
@@ -127,6 +130,7 @@ func (e *Engine) attend(l *live, msg jetstream.Msg) {
 	l.run()
 	beat()
 	e.release(l)
+	l.unpark()
 }
 
 // spentReason is why a call that loses every worker ends.
