@@ -46,13 +46,15 @@ type Chain []Credentials
 
 // Token implements Credentials.
 func (c Chain) Token(ctx context.Context, who Who) (Credential, error) {
+	none := ErrNoIdentity
 	for _, next := range c {
 		cred, err := next.Token(ctx, who)
 		if !errors.Is(err, ErrNoIdentity) {
 			return cred, err
 		}
+		none = err // the last one knows of attempts to create one
 	}
-	return Credential{}, ErrNoIdentity
+	return Credential{}, none
 }
 
 // Refused tells all of them that the gateway refused a token.

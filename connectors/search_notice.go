@@ -31,7 +31,11 @@ const lastFailureChars = 200
 // than a bad sign-in), so that nobody repairs what can not work.
 func noticeOf(err error) *subjects.ConnectorsNotice {
 	if errors.Is(err, ErrNoIdentity) {
-		return &subjects.ConnectorsNotice{Status: StatusNotSetUp, Hint: hintNotSetUp}
+		hint := hintNotSetUp
+		if last, ok := LastFailure(err); ok {
+			hint += hintLastFailure + oneLine(last.Error(), lastFailureChars)
+		}
+		return &subjects.ConnectorsNotice{Status: StatusNotSetUp, Hint: hint}
 	}
 	f, ok := AsFailure(err)
 	switch {
