@@ -88,6 +88,7 @@ type ManageCall struct {
 	Trace           [3]string
 	Stop            <-chan struct{} // closed by a stop
 	Sent            func()          // called once something has left, when not nil
+	Parks           func()          // called once the call only waits for a person, when not nil
 }
 
 // ManageEnd is what came of it: a response or an error.

@@ -47,6 +47,9 @@ func (m *Manage) watch(ctx context.Context, c ManageCall, key string) ManageEnd 
 	defer done()
 	o, err := w.apply(looking, w.recover)
 	if err == nil && o.Phase == open {
+		if o.Card && c.Parks != nil {
+			c.Parks()
+		}
 		m.event(c.Tenant, c.Session, o, subjects.EventConnectionRequest)
 	}
 	tick := time.NewTicker(m.cfg.Tick)

@@ -52,6 +52,9 @@ func (w *Worker) route() call.Route {
 	if w.cfg.Gateway != nil {
 		r.Gateway = call.NewGateway(w.cfg.Gateway)
 	}
+	if w.manage != nil {
+		r.Worker = own{w.manage, w.cfg.Gateway}
+	}
 	return r
 }
 
@@ -72,7 +75,7 @@ func (w *Worker) preflightConnector(tenant, asked string, s *scope, connected *c
 		return subjects.Preflight{Code: subjects.CodeApprovalDenied, Reason: p.Reason}
 	}
 	out := subjects.Preflight{Callable: true, NeedsApproval: p.NeedsApproval}
-	if state, after := w.cfg.Gateway.Breakers.State(tenant); state == connectors.StateOpen && after > 0 {
+	if state, after := w.cfg.Gateway.Breakers.State(tenant); state != connectors.StateClosed && after > 0 {
 		out.Callable, out.Code = false, subjects.CodeGatewayUnavailable
 		out.Reason = "the gateway of connectors is unavailable; retry after " + after.Round(time.Millisecond).String()
 	}

@@ -44,6 +44,9 @@ type Worker struct {
 	approvals  *approvals
 	service    micro.Service
 	directory  *connectors.Directory // nil: there is no gateway
+	manage     *connectors.Manage    // nil: there is no gateway
+	portal     *connectors.Portal    // nil: there is no gateway
+	audits     jetstream.JetStream
 
 	slots    chan struct{}
 	waits    chan struct{} // requests that only wait for a call's result
@@ -133,6 +136,11 @@ func (w *Worker) Start(ctx context.Context) error {
 	}
 	policy := w.cfg.Policy
 	policy.Dev = w.cfg.Dev
+	if w.cfg.Gateway != nil && w.cfg.Gateway.Accounts != nil {
+		w.manage = connectors.NewManage(connectors.ManageConfig{Space: w.cfg.Space, Logger: w.log}, w.cfg.Gateway, w.cfg.Gateway.Identities, w.nc, st, w.cfg.Gateway.Accounts.Operations)
+		w.portal = connectors.NewPortal(w.cfg.Gateway)
+	}
+	w.audits = calls.JS
 	w.approvals = newApprovals(w.nc, w.cfg.Space, st, calls, w.cfg.ApprovalWait, w.log)
 	w.calls = call.New(call.Config{
 		Space: w.cfg.Space, Policy: policy, RejectLocalBatches: w.cfg.RejectLocalBatches,
@@ -194,6 +202,7 @@ func (w *Worker) serve() error {
 		{subjects.VerbFetch, w.fetch},
 		{subjects.VerbPreflight, w.preflight},
 		{subjects.VerbStop, w.stopCalls},
+		{subjects.VerbConnectionAnswer, w.answerConnection},
 	} {
 		ours := func(a subjects.Address) bool { return a.Verb == e.verb }
 		if err := w.endpoint(string(e.verb), w.cfg.Space.AnySession(e.verb), ours, e.answer); err != nil {
@@ -206,6 +215,7 @@ func (w *Worker) serve() error {
 	}{
 		{subjects.AreaApprovalsList, w.cfg.Space.ApprovalList("*", "*"), w.listApprovals},
 		{subjects.AreaApprovalsDecide, w.cfg.Space.ApprovalDecide("*", "*"), w.decideApproval},
+		{subjects.AreaPortal, w.cfg.Space.Portal("*", "*"), w.servePortal},
 	} {
 		ours := func(a subjects.Address) bool { return a.Area == e.area }
 		if err := w.endpoint(e.area, e.subject, ours, e.answer); err != nil {
