@@ -52,7 +52,9 @@ func (c Chain) Token(ctx context.Context, who Who) (Credential, error) {
 		if !errors.Is(err, ErrNoIdentity) {
 			return cred, err
 		}
-		none = err // the last one knows of attempts to create one
+		if _, knows := LastFailure(err); knows {
+			none = err
+		}
 	}
 	return Credential{}, none
 }

@@ -133,6 +133,7 @@ type flight struct {
 	found   *Found
 	waiting int
 	cancel  context.CancelCauseFunc
+	unstop  func() bool // so that Stop does not cancel it any more
 	idle    *time.Timer // runs while nobody waits
 }
 
@@ -148,8 +149,9 @@ type Asked struct {
 
 // Search asks for tools, for at most MaxUseCases queries, and returns at once; Wait
 // brings what was found. With the breaker open nothing is asked. Who asks must
-// Leave in the end.
-func (d *Directory) Search(who Who, queries []string) *Asked {
+// Leave in the end. The request carries ctx's values, of whoever asks first, and
+// does not end with it.
+func (d *Directory) Search(ctx context.Context, who Who, queries []string) *Asked {
 	if state, after := d.gateway.Breakers.State(who.Tenant); state == StateOpen && after > 0 {
 		return &Asked{found: &Found{Notice: unreachable()}}
 	}
@@ -167,8 +169,9 @@ func (d *Directory) Search(who Who, queries []string) *Asked {
 			return &Asked{found: &Found{Notice: unreachable()}}
 		}
 		f = &flight{key: key, done: make(chan struct{})}
-		ctx, cancel := context.WithCancelCause(d.base)
+		ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		f.cancel = cancel
+		f.unstop = context.AfterFunc(d.base, func() { cancel(context.Canceled) })
 		d.flights[key] = f
 		queries = append([]string(nil), queries...)
 		d.owned.Go(func() { d.fly(ctx, f, who, queries) })
@@ -258,6 +261,7 @@ func (d *Directory) fly(ctx context.Context, f *flight, who Who, queries []strin
 		if p := recover(); p != nil {
 			d.cfg.Logger.Error("reading what the gateway found failed", "tenant", who.Tenant, "panic", p, "stack", string(debug.Stack()))
 		}
+		f.unstop()
 		f.cancel(nil)
 		d.mu.Lock()
 		defer d.mu.Unlock()

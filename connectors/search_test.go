@@ -105,7 +105,7 @@ var (
 
 func (d *Directory) now(t *testing.T, who Who, queries ...string) *Found {
 	t.Helper()
-	a := d.Search(who, queries)
+	a := d.Search(t.Context(), who, queries)
 	defer a.Leave()
 	return a.Wait(t.Context())
 }
@@ -117,9 +117,9 @@ func TestIdenticalSearchesInFlightAreAskedOnce(t *testing.T) {
 		d := directoryOn(t, s, DirectoryConfig{})
 		var all []*Asked
 		for range 50 {
-			all = append(all, d.Search(ann, []string{"send mail"}))
+			all = append(all, d.Search(t.Context(), ann, []string{"send mail"}))
 		}
-		for _, other := range []*Asked{d.Search(bob, []string{"send mail"}), d.Search(eve, []string{"send mail"}), d.Search(ann, []string{"send", "mail"}), d.Search(ann, []string{"mail send"})} {
+		for _, other := range []*Asked{d.Search(t.Context(), bob, []string{"send mail"}), d.Search(t.Context(), eve, []string{"send mail"}), d.Search(t.Context(), ann, []string{"send", "mail"}), d.Search(t.Context(), ann, []string{"mail send"})} {
 			all = append(all, other)
 		}
 		synctest.Wait()
@@ -226,7 +226,7 @@ func TestAnAbandonedSearchEnds(t *testing.T) {
 		short := func(q string) *Found {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			a := d.Search(ann, []string{q})
+			a := d.Search(t.Context(), ann, []string{q})
 			defer a.Leave()
 			return a.Wait(ctx)
 		}
@@ -239,10 +239,10 @@ func TestAnAbandonedSearchEnds(t *testing.T) {
 		}
 		// Somebody who comes in time keeps the search going.
 		begun := time.Now()
-		a := d.Search(ann, []string{"silent"})
+		a := d.Search(t.Context(), ann, []string{"silent"})
 		a.Leave()
 		time.Sleep(5 * time.Second)
-		a = d.Search(ann, []string{"silent"})
+		a = d.Search(t.Context(), ann, []string{"silent"})
 		time.Sleep(5 * time.Second)
 		if n := len(s.requests()); n != 2 {
 			t.Fatalf("%d requests", n)
@@ -282,7 +282,7 @@ func TestAnOpenBreakerMakesSearchLocal(t *testing.T) {
 		if tools, n := d.Describe(t.Context(), ann, []string{"connectors__gmail__SEND_EMAIL"}, all); n == nil || n.Reason != "unreachable" || len(tools) > 0 {
 			t.Errorf("describe: %v, %+v", tools, n)
 		}
-		a := d.Search(ann, []string{"new"})
+		a := d.Search(t.Context(), ann, []string{"new"})
 		if _, ok := a.Known(); !ok {
 			t.Error("an open breaker lets a search wait")
 		}
@@ -377,6 +377,20 @@ func TestK01K06ANoticeSaysWhyHostedToolsAreMissing(t *testing.T) {
 	}
 }
 
+// Before an identity exists the hint tells of the last attempt to create one.
+func TestANoticeTellsOfTheLastAttempt(t *testing.T) {
+	s := &scripted{answer: func(*http.Request, string, int) *http.Response { return reply(200, `{}`) }}
+	d := directoryOn(t, s, DirectoryConfig{}, func(cfg *Config) {
+		cfg.Client.Credentials = credentials(func(Who) (Credential, error) {
+			return Credential{}, &noIdentity{&GuestFailure{Code: "RATE_LIMITED", Message: "too many\nguests"}}
+		})
+	})
+	f := d.now(t, ann, "q")
+	if f.Notice == nil || f.Notice.Status != "not_set_up" || !strings.Contains(f.Notice.Hint, "too many guests") || len(s.requests()) > 0 {
+		t.Errorf("%+v", f.Notice)
+	}
+}
+
 func TestAnUnstartedNetworkIsUnreachable(t *testing.T) {
 	g, err := New(Config{Client: ClientConfig{URL: "http://127.0.0.1:1", Proxy: "direct", Credentials: credentials(signedIn)}}, nil, nil)
 	if err != nil {
@@ -393,7 +407,7 @@ func TestStopEndsSearches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scripted{answer: func(*http.Request, string, int) *http.Response { return nil }}
 		d := directoryOn(t, s, DirectoryConfig{})
-		a := d.Search(ann, []string{"q"})
+		a := d.Search(t.Context(), ann, []string{"q"})
 		synctest.Wait()
 		d.Stop()
 		if f := a.Wait(t.Context()); f.Notice == nil {

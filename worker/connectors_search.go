@@ -63,7 +63,7 @@ func (w *Worker) hosted(ctx context.Context, q *request, args json.RawMessage, l
 	} else if sent = slices.DeleteFunc(slices.Clone(sent), l.catalog.Named); len(sent) == 0 {
 		return catalog.SearchOptions{}
 	}
-	asked := w.directory.Search(who, sent)
+	asked := w.directory.Search(ctx, who, sent)
 	defer asked.Leave()
 	found, ok := asked.Known()
 	if !ok {
