@@ -13,7 +13,7 @@ type configCheckCommand struct {
 }
 
 func (c *configCheckCommand) Run(p *program) error {
-	cfg, warnings, err := config.Load(c.File)
+	_, warnings, err := config.Load(c.File)
 	var faults *config.Error
 	if err != nil && !errors.As(err, &faults) {
 		return err
@@ -27,9 +27,6 @@ func (c *configCheckCommand) Run(p *program) error {
 		}
 		fmt.Fprintf(p.stderr, "toolbridge: %s can not be used: %s\n", c.File, count(len(faults.Problems), "error"))
 		return errReported
-	}
-	if inert := cfg.Inert(); len(inert) > 0 {
-		fmt.Fprintf(p.stdout, "%s: note: %s: %s\n", c.File, noEffect, strings.Join(inert, ", "))
 	}
 	if len(warnings) > 0 {
 		fmt.Fprintf(p.stdout, "%s: usable, with %s\n", c.File, count(len(warnings), "warning"))

@@ -53,17 +53,11 @@ func (f daemonFlags) load(p *program, level slog.Level) (config.Config, *slog.Lo
 	if err != nil {
 		return cfg, log, err
 	}
-	if inert := cfg.Inert(); len(inert) > 0 {
-		log.Warn("configuration: "+noEffect, "file", f.Config, "keys", inert)
-	}
 	return cfg, log, nil
 }
 
 // gcPercent is the heap's growth between collections where GOGC says nothing.
 const gcPercent = 300
-
-// noEffect is said of what the configuration may hold already.
-const noEffect = "these keys are checked only: they have no effect in this version"
 
 func (f daemonFlags) logger(p *program, level slog.Level) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}

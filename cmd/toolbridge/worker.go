@@ -10,11 +10,15 @@ import (
 
 type workerCommand struct {
 	busFlags
+	gatewayFlags
 	daemonFlags
 }
 
 // Run serves until the context ends, then drains.
 func (c *workerCommand) Run(ctx context.Context, p *program) error {
+	if err := c.gatewayFlags.check(); err != nil {
+		return err
+	}
 	cfg, log, err := c.load(p, slog.LevelInfo)
 	if err != nil {
 		return err
@@ -31,6 +35,15 @@ func (c *workerCommand) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer hangUp(nc)
+	gateway, err := startGateway(ctx, p, c.gatewayFlags, cfg, wc, nc, log)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	defer stopGateway(ctx, gateway)
+	wc.Gateway = gateway
 	w, err := worker.New(wc, nc)
 	if err != nil {
 		return err
