@@ -49,7 +49,7 @@ func answering(t testing.TB, replies ...turn) *origin {
 func (o *origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	o.mu.Lock()
-	o.all = append(o.all, heard{r.Method, r.URL.RequestURI(), r.Header.Get("Authorization"), r.Header.Get(HeaderIdempotencyKey), string(body)})
+	o.all = append(o.all, heard{r.Method, r.RequestURI, r.Header.Get("Authorization"), r.Header.Get(HeaderIdempotencyKey), string(body)})
 	n := len(o.all)
 	o.mu.Unlock()
 	o.then(n, w, r)
