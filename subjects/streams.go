@@ -32,6 +32,7 @@ const (
 	BucketBreakers  = "toolbridge_breakers"
 
 	BucketConnections = "toolbridge_connections" // running and recent operations of manage_connections; only workers may read it
+	BucketServers     = "toolbridge_servers"     // MCP servers that users had installed or enabled, by name
 	BucketIdentities  = "toolbridge_identities"  // guest identities and their tokens; only workers may read it
 )
 
