@@ -13,7 +13,7 @@ type configCheckCommand struct {
 }
 
 func (c *configCheckCommand) Run(p *program) error {
-	_, warnings, err := config.Load(c.File)
+	cfg, warnings, err := config.Load(c.File)
 	var faults *config.Error
 	if err != nil && !errors.As(err, &faults) {
 		return err
@@ -27,6 +27,11 @@ func (c *configCheckCommand) Run(p *program) error {
 		}
 		fmt.Fprintf(p.stderr, "toolbridge: %s can not be used: %s\n", c.File, count(len(faults.Problems), "error"))
 		return errReported
+	}
+	if cfg.Catalog != "" {
+		if _, err := config.LoadCatalog(cfg.Catalog); err != nil {
+			return err
+		}
 	}
 	if len(warnings) > 0 {
 		fmt.Fprintf(p.stdout, "%s: usable, with %s\n", c.File, count(len(warnings), "warning"))

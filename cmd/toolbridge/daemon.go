@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"toolbridge/cmd/toolbridge/internal/config"
 	"toolbridge/connectors/mcp"
@@ -88,13 +90,27 @@ func newHost(ctx context.Context, cfg config.Config, tenant string, servers []mc
 	if err != nil {
 		return nil, err
 	}
-	st, err := state.Open(ctx, nc, space, state.Config{Replicas: cfg.Bus.Replicas})
+	stores := state.Config{Replicas: cfg.Bus.Replicas}
+	st, err := state.Open(ctx, nc, space, stores)
 	if err != nil {
 		return nil, err
 	}
-	return mcp.New(mcp.Config{
-		Tenant: tenant, Servers: servers, Space: space, ReplyPrefixes: cfg.Bus.ReplyPrefixes, Logger: log,
-	}, nc, st)
+	hc := mcp.Config{Tenant: tenant, Servers: servers, Space: space, ReplyPrefixes: cfg.Bus.ReplyPrefixes, Logger: log}
+	if cfg.Catalog != "" {
+		if hc.Catalog, err = config.LoadCatalog(cfg.Catalog); err != nil {
+			return nil, err
+		}
+	}
+	if len(hc.Catalog) > 0 || slices.ContainsFunc(servers, func(s mcp.ServerConfig) bool { return s.Disabled }) {
+		js, err := jetstream.New(nc)
+		if err != nil {
+			return nil, err
+		}
+		if hc.Chosen, err = state.OpenServers(ctx, js, stores); err != nil {
+			return nil, err
+		}
+	}
+	return mcp.New(hc, nc, st)
 }
 
 // mcpServers are the servers of the configuration and of --mcp; of two with one

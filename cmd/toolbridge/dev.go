@@ -118,7 +118,7 @@ func (d *dev) start(ctx context.Context, p *program, c *devCommand, servers []mc
 	if d.session, err = own.Session(devTenant, devSession); err != nil {
 		return err
 	}
-	if len(servers) == 0 {
+	if len(servers) == 0 && d.cfg.Catalog == "" {
 		return nil
 	}
 	if d.host, err = newHost(starting, d.cfg, devTenant, servers, d.nc, d.log); err != nil {

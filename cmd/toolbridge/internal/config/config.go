@@ -27,6 +27,7 @@ type Config struct {
 	Limits     Limits
 	Bus        Bus
 	Servers    []mcp.ServerConfig // mcp.servers, in the order of the file
+	Catalog    string             // mcp.catalog: file of the servers that users may have installed, see LoadCatalog
 }
 
 // Connectors holds tools.connectors and the top-level section connectors.
@@ -197,7 +198,10 @@ func (c *Config) fields(r *reader) []field {
 		}},
 		{"bus", func(n *node, key string) { c.Bus.read(r, n, key) }},
 		{"mcp", func(n *node, key string) {
-			r.mapping(n, key, []field{{"servers", func(n *node, key string) { c.readServers(r, n, key) }}})
+			r.mapping(n, key, []field{
+				{"servers", func(n *node, key string) { c.readServers(r, n, key) }},
+				{"catalog", func(n *node, key string) { r.text(n, key, &c.Catalog) }},
+			})
 		}},
 		{"hooks", func(n *node, key string) { c.readHooks(r, n, key) }},
 		{"telemetry", func(n *node, key string) { r.mapping(n, key, nil) }},
