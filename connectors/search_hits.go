@@ -30,12 +30,10 @@ const (
 func readGroups(reply *SearchReply, queries []string) (groups [][]catalog.Remote, twins []string) {
 	r := hitReader{reply: reply, known: map[string]*catalog.Remote{}}
 	groups = make([][]catalog.Remote, min(len(queries), len(reply.Results)))
-	for i := range groups {
-		g := &reply.Results[i]
-		if g.UseCase != "" && g.UseCase != queries[i] {
-			continue
+	for i, g := range reply.Results[:len(groups)] {
+		if g.UseCase == "" || g.UseCase == queries[i] {
+			groups[i] = r.group(g.Tools)
 		}
-		groups[i] = r.group(g.Tools)
 	}
 	return groups, r.twins
 }

@@ -1,7 +1,6 @@
 package connectors
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -119,9 +118,8 @@ func TestIdenticalSearchesInFlightAreAskedOnce(t *testing.T) {
 		for range 50 {
 			all = append(all, d.Search(t.Context(), ann, []string{"send mail"}))
 		}
-		for _, other := range []*Asked{d.Search(t.Context(), bob, []string{"send mail"}), d.Search(t.Context(), eve, []string{"send mail"}), d.Search(t.Context(), ann, []string{"send", "mail"}), d.Search(t.Context(), ann, []string{"mail send"})} {
-			all = append(all, other)
-		}
+		all = append(all, d.Search(t.Context(), bob, []string{"send mail"}), d.Search(t.Context(), eve, []string{"send mail"}),
+			d.Search(t.Context(), ann, []string{"send", "mail"}), d.Search(t.Context(), ann, []string{"mail send"}))
 		synctest.Wait()
 		if n := len(s.requests()); n != 5 {
 			t.Fatalf("%d requests, want 5: %v", n, s.requests())
@@ -212,14 +210,15 @@ func TestKeptAnswersAreBounded(t *testing.T) {
 // counts as one that timed out.
 func TestAnAbandonedSearchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var ended sync.WaitGroup
+		ended := make(chan time.Duration, 10) // how long each silent request was held
 		s := &scripted{}
 		s.answer = func(r *http.Request, _ string, n int) *http.Response {
 			if n == 0 {
 				time.Sleep(2 * time.Second)
 				return reply(200, found(1))
 			}
-			ended.Go(func() { <-r.Context().Done() })
+			begun := time.Now()
+			context.AfterFunc(r.Context(), func() { ended <- time.Since(begun) })
 			return nil
 		}
 		d := directoryOn(t, s, DirectoryConfig{})
@@ -238,7 +237,6 @@ func TestAnAbandonedSearchEnds(t *testing.T) {
 			t.Errorf("the late answer was not kept: %+v", f.Notice)
 		}
 		// Somebody who comes in time keeps the search going.
-		begun := time.Now()
 		a := d.Search(t.Context(), ann, []string{"silent"})
 		a.Leave()
 		time.Sleep(5 * time.Second)
@@ -248,8 +246,7 @@ func TestAnAbandonedSearchEnds(t *testing.T) {
 			t.Fatalf("%d requests", n)
 		}
 		a.Leave()
-		ended.Wait()
-		if took := time.Since(begun); took != 18*time.Second {
+		if took := <-ended; took != 18*time.Second {
 			t.Errorf("ended after %s", took)
 		}
 		synctest.Wait()
@@ -298,46 +295,47 @@ func all(string) bool { return true }
 // K01: not available to this account, not set up, and unreachable are told apart;
 // K06: a refused sign-in is a state of its own, and its token is not sent again.
 func TestK01K06ANoticeSaysWhyHostedToolsAreMissing(t *testing.T) {
-	refused := func(status int, body string) func(*http.Request, string, int) *http.Response {
-		return func(*http.Request, string, int) *http.Response { return reply(status, body) }
-	}
 	none := credentials(func(Who) (Credential, error) { return Credential{}, ErrNoIdentity })
 	lost := credentials(func(Who) (Credential, error) { return Credential{}, errors.New("no such file") })
 	const coded = `{"error":{"code":"%s","message":"x"}}`
 	for _, c := range []struct {
 		name        string
 		credentials credentials
-		answer      func(*http.Request, string, int) *http.Response
+		http        int    // status that the gateway answers with; 0: it says nothing
+		body        string // of that answer
 		status      string // "": silent
 		reason      string
 		searches    int // requests of a search
 		describes   int
 	}{
-		{"401", signedIn, refused(401, `{"error":{"code":"UNAUTHORIZED"}}`), "unavailable", "sign_in_expired", 1, 1},
-		{"401 without a body", signedIn, refused(401, ``), "unavailable", "sign_in_expired", 1, 1},
-		{"403 with an expired token", signedIn, refused(403, fmt.Sprintf(coded, "TOKEN_EXPIRED")), "unavailable", "sign_in_expired", 1, 1},
-		{"403 with an invalid token", signedIn, refused(403, fmt.Sprintf(coded, "INVALID_TOKEN")), "unavailable", "sign_in_expired", 1, 1},
-		{"400 with UNAUTHORIZED", signedIn, refused(400, fmt.Sprintf(coded, "UNAUTHORIZED")), "unavailable", "sign_in_expired", 1, 1},
-		{"403", signedIn, refused(403, fmt.Sprintf(coded, "FORBIDDEN")), "", "", 1, 1},
-		{"404", signedIn, refused(404, fmt.Sprintf(coded, "NOT_FOUND")), "", "", 1, 1},
-		{"409", signedIn, refused(409, ``), "unavailable", "unreachable", 1, 1},
-		{"429", signedIn, refused(429, `{"code":"RATE"}`), "unavailable", "unreachable", 1, 1},
-		{"500", signedIn, refused(500, `{}`), "unavailable", "unreachable", 1, 2},
-		{"502 with HTML", signedIn, refused(502, `<html>`), "unavailable", "unreachable", 1, 2},
-		{"a redirect", signedIn, refused(302, ``), "unavailable", "unreachable", 1, 1},
-		{"HTML", signedIn, refused(200, `<html>`), "unavailable", "unreachable", 1, 1},
-		{"another shape", signedIn, refused(200, `{"results":"x","schemas":[]}`), "unavailable", "unreachable", 1, 1},
-		{"half an answer", signedIn, refused(200, `{"results":[{"index":0`), "unavailable", "unreachable", 1, 1},
-		{"an answer without an end", signedIn, func(*http.Request, string, int) *http.Response {
-			return &http.Response{StatusCode: 200, Body: io.NopCloser(bytes.NewReader(make([]byte, 20<<20)))}
-		}, "unavailable", "unreachable", 1, 1},
-		{"silence", signedIn, func(*http.Request, string, int) *http.Response { return nil }, "unavailable", "unreachable", 1, 2},
-		{"no identity yet", none, refused(200, `{}`), "not_set_up", "", 0, 0},
-		{"no token to be had", lost, refused(200, `{}`), "unavailable", "sign_in_expired", 0, 0},
+		{"401", signedIn, 401, `{"error":{"code":"UNAUTHORIZED"}}`, "unavailable", "sign_in_expired", 1, 1},
+		{"401 without a body", signedIn, 401, ``, "unavailable", "sign_in_expired", 1, 1},
+		{"403 with an expired token", signedIn, 403, fmt.Sprintf(coded, "TOKEN_EXPIRED"), "unavailable", "sign_in_expired", 1, 1},
+		{"403 with an invalid token", signedIn, 403, fmt.Sprintf(coded, "INVALID_TOKEN"), "unavailable", "sign_in_expired", 1, 1},
+		{"400 with UNAUTHORIZED", signedIn, 400, fmt.Sprintf(coded, "UNAUTHORIZED"), "unavailable", "sign_in_expired", 1, 1},
+		{"403", signedIn, 403, fmt.Sprintf(coded, "FORBIDDEN"), "", "", 1, 1},
+		{"404", signedIn, 404, fmt.Sprintf(coded, "NOT_FOUND"), "", "", 1, 1},
+		{"409", signedIn, 409, ``, "unavailable", "unreachable", 1, 1},
+		{"429", signedIn, 429, `{"code":"RATE"}`, "unavailable", "unreachable", 1, 1},
+		{"500", signedIn, 500, `{}`, "unavailable", "unreachable", 1, 2},
+		{"502 with HTML", signedIn, 502, `<html>`, "unavailable", "unreachable", 1, 2},
+		{"a redirect", signedIn, 302, ``, "unavailable", "unreachable", 1, 1},
+		{"HTML", signedIn, 200, `<html>`, "unavailable", "unreachable", 1, 1},
+		{"another shape", signedIn, 200, `{"results":"x","schemas":[]}`, "unavailable", "unreachable", 1, 1},
+		{"half an answer", signedIn, 200, `{"results":[{"index":0`, "unavailable", "unreachable", 1, 1},
+		{"a huge answer", signedIn, 200, strings.Repeat(" ", 9<<20), "unavailable", "unreachable", 1, 1},
+		{"silence", signedIn, 0, ``, "unavailable", "unreachable", 1, 2},
+		{"no identity yet", none, 200, `{}`, "not_set_up", "", 0, 0},
+		{"no token to be had", lost, 200, `{}`, "unavailable", "sign_in_expired", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &scripted{answer: c.answer}
+				s := &scripted{answer: func(*http.Request, string, int) *http.Response {
+					if c.http == 0 {
+						return nil
+					}
+					return reply(c.http, c.body)
+				}}
 				d := directoryOn(t, s, DirectoryConfig{}, func(cfg *Config) { cfg.Client.Credentials = c.credentials })
 				check := func(what string, n *subjects.ConnectorsNotice, names []string, requests int) {
 					t.Helper()
@@ -424,34 +422,49 @@ func TestStopEndsSearches(t *testing.T) {
 func TestDescribeAsksForBothSpellingsOnce(t *testing.T) {
 	const sendEmail = `"GMAIL_SEND_EMAIL":{"connector":"gmail","description":"pre","inputSchema":{"type":"object"}}`
 	for _, c := range []struct {
-		name    string
-		names   []string
-		deny    []string
-		answer  string
-		asked   string // "": no request
-		tools   map[string]string
-		details string
+		name   string
+		names  []string
+		deny   []string
+		answer string
+		asked  string // "": no request
+		tools  map[string]string
 	}{
-		{name: "the prefixed one wins", names: []string{"connectors__gmail__SEND_EMAIL"}, answer: `{"schemas":{"SEND_EMAIL":{"connector":"gmail","description":"lit"},` + sendEmail + `}}`,
-			asked: `["GMAIL_SEND_EMAIL","SEND_EMAIL"]`, tools: map[string]string{"connectors__gmail__SEND_EMAIL": "pre"}},
-		{name: "the literal one where there is no other", names: []string{"connectors__gmail__SEND_EMAIL"}, answer: `{"schemas":{"SEND_EMAIL":{"connector":"gmail","description":"lit"}}}`,
-			asked: `["GMAIL_SEND_EMAIL","SEND_EMAIL"]`, tools: map[string]string{"connectors__gmail__SEND_EMAIL": "lit"}},
-		{name: "candidates are de-duplicated in order", names: []string{"connectors__x__X_POST", "connectors__x__POST"}, answer: `{"schemas":{"X_POST":{"connector":"x","description":"p"}}}`,
-			asked: `["X_X_POST","X_POST","POST"]`, tools: map[string]string{"connectors__x__X_POST": "p", "connectors__x__POST": "p"}},
-		{name: "the connector's case is folded", names: []string{"connectors__GMail__SEND_EMAIL"}, answer: `{"schemas":{` + sendEmail + `}}`,
-			asked: `["GMAIL_SEND_EMAIL","SEND_EMAIL"]`, tools: map[string]string{"connectors__GMail__SEND_EMAIL": "pre"}},
-		{name: "malformed names are skipped", names: []string{"connectors__gmail", "connectors____X", "connectors__a\nb__X", "connectors__gmail__SEND_EMAIL"}, answer: `{"schemas":{` + sendEmail + `}}`,
-			asked: `["GMAIL_SEND_EMAIL","SEND_EMAIL"]`, tools: map[string]string{"connectors__gmail__SEND_EMAIL": "pre"}},
+		{
+			name: "the prefixed one wins", names: []string{"connectors__gmail__SEND_EMAIL"}, answer: `{"schemas":{"SEND_EMAIL":{"connector":"gmail","description":"lit"},` + sendEmail + `}}`,
+			asked: `["GMAIL_SEND_EMAIL","SEND_EMAIL"]`, tools: map[string]string{"connectors__gmail__SEND_EMAIL": "pre"},
+		},
+		{
+			name: "the literal one where there is no other", names: []string{"connectors__gmail__SEND_EMAIL"}, answer: `{"schemas":{"SEND_EMAIL":{"connector":"gmail","description":"lit"}}}`,
+			asked: `["GMAIL_SEND_EMAIL","SEND_EMAIL"]`, tools: map[string]string{"connectors__gmail__SEND_EMAIL": "lit"},
+		},
+		{
+			name: "candidates are de-duplicated in order", names: []string{"connectors__x__X_POST", "connectors__x__POST"}, answer: `{"schemas":{"X_POST":{"connector":"x","description":"p"}}}`,
+			asked: `["X_X_POST","X_POST","POST"]`, tools: map[string]string{"connectors__x__X_POST": "p", "connectors__x__POST": "p"},
+		},
+		{
+			name: "the connector's case is folded", names: []string{"connectors__GMail__SEND_EMAIL"}, answer: `{"schemas":{` + sendEmail + `}}`,
+			asked: `["GMAIL_SEND_EMAIL","SEND_EMAIL"]`, tools: map[string]string{"connectors__GMail__SEND_EMAIL": "pre"},
+		},
+		{
+			name: "malformed names are skipped", names: []string{"connectors__gmail", "connectors____X", "connectors__a\nb__X", "connectors__gmail__SEND_EMAIL"}, answer: `{"schemas":{` + sendEmail + `}}`,
+			asked: `["GMAIL_SEND_EMAIL","SEND_EMAIL"]`, tools: map[string]string{"connectors__gmail__SEND_EMAIL": "pre"},
+		},
 		{name: "only malformed names", names: []string{"connectors__gmail"}},
-		{name: "another connector's tool is none of this one's", names: []string{"connectors__gmail__SLACK_POST"}, answer: `{"schemas":{"SLACK_POST":{"connector":"slack","description":"s"}}}`,
-			asked: `["GMAIL_SLACK_POST","SLACK_POST"]`, tools: map[string]string{}},
+		{
+			name: "another connector's tool is none of this one's", names: []string{"connectors__gmail__SLACK_POST"}, answer: `{"schemas":{"SLACK_POST":{"connector":"slack","description":"s"}}}`,
+			asked: `["GMAIL_SLACK_POST","SLACK_POST"]`, tools: map[string]string{},
+		},
 		{name: "out of scope is not asked", names: []string{"connectors__gmail__SEND_EMAIL"}, deny: []string{"connectors__gmail__SEND_EMAIL"}},
-		{name: "nor by its literal slug", names: []string{"connectors__gmail__GMAIL_SEND_EMAIL"}, deny: []string{"connectors__gmail__SEND_EMAIL"}, answer: `{}`,
-			asked: `["GMAIL_GMAIL_SEND_EMAIL"]`, tools: map[string]string{}},
+		{
+			name: "nor by its literal slug", names: []string{"connectors__gmail__GMAIL_SEND_EMAIL"}, deny: []string{"connectors__gmail__SEND_EMAIL"}, answer: `{}`,
+			asked: `["GMAIL_GMAIL_SEND_EMAIL"]`, tools: map[string]string{},
+		},
 		{name: "nor in another case", names: []string{"connectors__GMAIL__SEND_EMAIL"}, deny: []string{"connectors__gmail__SEND_EMAIL"}},
 		{name: "not found", names: []string{"connectors__gmail__GONE"}, answer: `{"schemas":{},"notFound":["GMAIL_GONE","GONE"]}`, asked: `["GMAIL_GONE","GONE"]`, tools: map[string]string{}},
-		{name: "no description, no schema", names: []string{"connectors__gmail__SEND_EMAIL"}, answer: `{"schemas":{"GMAIL_SEND_EMAIL":{"connector":"gmail"}}}`,
-			asked: `["GMAIL_SEND_EMAIL","SEND_EMAIL"]`, tools: map[string]string{"connectors__gmail__SEND_EMAIL": ""}},
+		{
+			name: "no description, no schema", names: []string{"connectors__gmail__SEND_EMAIL"}, answer: `{"schemas":{"GMAIL_SEND_EMAIL":{"connector":"gmail"}}}`,
+			asked: `["GMAIL_SEND_EMAIL","SEND_EMAIL"]`, tools: map[string]string{"connectors__gmail__SEND_EMAIL": ""},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &scripted{answer: func(*http.Request, string, int) *http.Response { return reply(200, c.answer) }}

@@ -81,7 +81,7 @@ func TestALateAnswerIsThereForTheNextSearch(t *testing.T) {
 		slow := within(func(r *http.Request) (*http.Response, error) {
 			requests++
 			time.Sleep(late)
-			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(gmailFound))}, nil
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(gmailFound))}, nil
 		})
 		f.start(worker.Config{Dev: true, Gateway: gatewayOf(t, f, "http://gateway.test", slow)})
 		catalog := f.assembleIn("t", "s", mailTools(manageConnections))
