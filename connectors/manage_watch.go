@@ -45,12 +45,13 @@ func (m *Manage) watch(ctx context.Context, c ManageCall, key string) ManageEnd 
 	defer cancel()
 	wake, done := m.operations.watch(looking, key)
 	defer done()
-	o, err := w.apply(looking, w.recover)
+	o, _, err := m.operations.load(looking, key)
 	if err == nil && o.Phase == open {
 		if o.Card && c.Parks != nil {
 			c.Parks()
 		}
-		m.event(c.Tenant, c.Session, o, subjects.EventConnectionRequest)
+		m.event(c.Tenant, c.Session, o, subjects.EventConnectionRequest) // again by each run: the card may be gone
+		o, err = w.apply(looking, w.recover)
 	}
 	tick := time.NewTicker(m.cfg.Tick)
 	defer tick.Stop()
