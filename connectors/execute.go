@@ -29,6 +29,9 @@ type Errand struct {
 	// Stop, once closed, keeps what has not left from leaving; what is on its way is
 	// waited for.
 	Stop <-chan struct{}
+	// Continue, when not nil, is asked before a second request is sent: whether
+	// nothing has come between.
+	Continue func() bool
 	// Sent, when not nil, is called once the first request has left.
 	Sent func()
 }
@@ -40,6 +43,11 @@ func (e *Errand) stopped() bool {
 	default:
 		return false
 	}
+}
+
+// over reports whether nothing more may be sent.
+func (e *Errand) over(ctx context.Context) bool {
+	return e.stopped() || ctx.Err() != nil || e.Continue != nil && !e.Continue()
 }
 
 // Outcome is the end of one tool: a response, or an error.
@@ -112,7 +120,7 @@ func (g *Gateway) Execute(ctx context.Context, e Errand, tools []Tool) []Outcome
 			}
 		}
 	}
-	if len(literal) > 0 && !e.stopped() {
+	if len(literal) > 0 && !e.over(ctx) {
 		last = g.run(ctx, &e, tools, literal, 1, out)
 	}
 	return out
@@ -188,7 +196,7 @@ func (g *Gateway) twice(ctx context.Context, e *Errand, request ExecuteRequest, 
 		default:
 			return nil, w
 		}
-		if failure.Kind != KindTimeout && !pause(ctx, e.Stop, retryPause+rand.N(retryPause)) || e.stopped() { //nolint:gosec // spreads retries
+		if failure.Kind != KindTimeout && !pause(ctx, e.Stop, retryPause+rand.N(retryPause)) || e.over(ctx) { //nolint:gosec // spreads retries
 			return nil, w
 		}
 	}

@@ -82,6 +82,11 @@ func (l *live) judgeEntry(index int, entry *Entry, record *Record) *subjects.Slo
 		q.Repair = func(changed json.RawMessage) (json.RawMessage, *arguments.Invalid) {
 			return arguments.Compile(entry.Schema).Repair(changed)
 		}
+		if entry.Place == AtGateway { // these go their whole way in input order
+			if l.awaitTurn(index); Stopped(l.ctx) {
+				return stoppedError()
+			}
+		}
 		v := e.checks.Before(l.ctx, q)
 		if v.Block != nil {
 			return v.Block

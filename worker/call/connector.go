@@ -239,7 +239,7 @@ func (x *Gateway) ExecuteAll(ctx context.Context, list []Execution) []Outcome {
 	for i := range list {
 		tools[i] = connectors.Tool{Name: list[i].Name, Arguments: list[i].Arguments, Key: list[i].IdempotencyKey}
 	}
-	ends := x.gateway.Execute(sending, connectors.Errand{Who: who, Surface: first.Surface, Stop: stop, Sent: first.Sent}, tools)
+	ends := x.gateway.Execute(sending, connectors.Errand{Who: who, Surface: first.Surface, Stop: stop, Continue: first.Continue, Sent: first.Sent}, tools)
 	out := make([]Outcome, len(list))
 	for i := range ends {
 		out[i] = Outcome{Response: ends[i].Response, Error: ends[i].Error, Account: ends[i].Account, Unsent: ends[i].Unsent, Again: ends[i].Cancelled && !ends[i].Unsent}

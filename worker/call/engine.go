@@ -147,6 +147,9 @@ type Execution struct {
 	// Parks is called once the execution only waits for a person: the call holds no
 	// slot from then on.
 	Parks func()
+	// Continue reports whether what has begun may go on to a further request: false
+	// once a stop has been written down, or another worker has the call.
+	Continue func() bool
 	// Leaving is closed when the worker is stopping and waits no longer, also for an
 	// execution that a stop has cancelled before.
 	Leaving <-chan struct{}

@@ -101,8 +101,18 @@ func (l *live) execution(index int, entry *Entry, record *Record) Execution {
 		Name: entry.Name, Tool: tool, Toolset: entry.Toolset, Registry: entry.Registry,
 		SHA256: entry.SHA256, Arguments: entry.Arguments, IdempotencyKey: key,
 		StartBy: l.startBy(), Timeout: l.e.cfg.Timeout, Repeatable: entry.Repeatable, Trace: record.Trace,
-		Sent: l.e.sent(k), Parks: l.park, Leaving: l.e.base.Done(),
+		Sent: l.e.sent(k), Continue: l.goesOn, Parks: l.park, Leaving: l.e.base.Done(),
 	}
+}
+
+// goesOn looks into the journal whether this worker's part of the call goes on. What
+// can not be read now is not known to have ended.
+func (l *live) goesOn() bool {
+	r, _, err := l.e.journal.load(l.e.writing(), l.key)
+	if err != nil {
+		return l.ctx.Err() == nil
+	}
+	return !r.Stopped && r.Lease != nil && r.Lease.Epoch == l.epoch
 }
 
 // ending is the end of an execution as it is written down.
