@@ -50,7 +50,7 @@ func (w *Worker) hosted(ctx context.Context, q *request, args json.RawMessage, l
 	until := w.gatewayUntil(q)
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	if !w.directory.Available(ctx, who) {
+	if !w.available(ctx, who) {
 		return catalog.SearchOptions{}
 	}
 	var local []int
@@ -81,6 +81,15 @@ func (w *Worker) hosted(ctx context.Context, q *request, args json.RawMessage, l
 		found = asked.Wait(ctx)
 	}
 	return joined(&a, sent, found, s)
+}
+
+// available reports whether a user has connectors. That is waited for no longer than
+// the gateway is when a search has local matches: where the user's credentials can
+// not be had by then, there are none.
+func (w *Worker) available(ctx context.Context, who connectors.Who) bool {
+	ctx, cancel := context.WithTimeout(ctx, w.directory.Wait())
+	defer cancel()
+	return w.directory.Available(ctx, who)
 }
 
 // joined gives each query the tools that were found for it and that the session may
@@ -154,7 +163,7 @@ func (w *Worker) hostedTools(ctx context.Context, q *request, names []string, s 
 	}
 	ctx, cancel := context.WithDeadline(ctx, w.gatewayUntil(q))
 	defer cancel()
-	if !w.directory.Available(ctx, who) {
+	if !w.available(ctx, who) {
 		return o
 	}
 	q.place.move(w.waits)
