@@ -1,6 +1,7 @@
 package connectors
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"time"
@@ -74,6 +75,10 @@ func (w whole) refused(name, connector string, o *Outcome) {
 	o.Unsent = !w.answered
 	switch f.Kind {
 	case KindNoToken:
+		e.Message = name + " was not sent: " + f.Message
+		if !errors.Is(f, ErrNoIdentity) {
+			return
+		}
 		e.Reason = "not_set_up"
 		e.Message = name + " was not sent: " + f.Message + ". Connecting " + connector + " with manage_connections sets it up"
 	case KindAuth:

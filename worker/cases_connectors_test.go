@@ -697,7 +697,7 @@ func TestPreflightOfConnectorsTools(t *testing.T) {
 		got = append(got, fmt.Sprintf("%v %s %v %v", p["callable"], c, p["parallel"], p["needs_approval"]))
 	}
 	want(t, "preflight", []string{
-		"true  false false", "true  false true", "true  false true", "false APPROVAL_DENIED false false",
+		"true  true false", "true  true true", "true  true true", "false APPROVAL_DENIED false false",
 		"false BLOCKED false false", "false TOOL_NOT_FOUND false false", "false TOOL_NOT_FOUND false false",
 	}, got)
 	want(t, "requests", 0, len(h.sent()))

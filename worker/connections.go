@@ -74,7 +74,8 @@ func (w *Worker) preflightConnector(tenant, asked string, s *scope, connected *c
 	if p.Denied {
 		return subjects.Preflight{Code: subjects.CodeApprovalDenied, Reason: p.Reason}
 	}
-	out := subjects.Preflight{Callable: true, NeedsApproval: p.NeedsApproval}
+	// Calls of one turn may run side by side; the entries of one call do not.
+	out := subjects.Preflight{Callable: true, Parallel: true, NeedsApproval: p.NeedsApproval}
 	if state, after := w.cfg.Gateway.Breakers.State(tenant); state != connectors.StateClosed && after > 0 {
 		out.Callable, out.Code = false, subjects.CodeGatewayUnavailable
 		out.Reason = "the gateway of connectors is unavailable; retry after " + after.Round(time.Millisecond).String()
