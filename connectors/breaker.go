@@ -169,7 +169,7 @@ func (b *Breakers) Allow(ctx context.Context, tenant string) (done func(err erro
 	c.probe = id
 	c.mu.Unlock()
 
-	if b.fleet != nil && !b.fleet.claim(ctx, c) { // another worker has the probe
+	if b.fleet != nil && !b.fleet.claim(ctx, c, id) { // another worker has the probe
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.probe == id {

@@ -209,10 +209,10 @@ func (f *fleet) obey(c *circuit, r breakerRecord) {
 	}
 }
 
-// claim takes the fleet's one probe for this worker, which has none under way. When
+// claim takes the fleet's one probe for this worker, where it is that of the id. When
 // the bucket can not be reached this worker's own is enough; a server that is only
 // slow is asked again first.
-func (f *fleet) claim(ctx context.Context, c *circuit) bool {
+func (f *fleet) claim(ctx context.Context, c *circuit, id uint64) bool {
 	if !f.nc.IsConnected() {
 		return true
 	}
@@ -220,8 +220,11 @@ func (f *fleet) claim(ctx context.Context, c *circuit) bool {
 	defer cancel()
 	for {
 		c.mu.Lock()
-		revision := c.revision
+		wanted, revision := c.probe == id, c.revision
 		c.mu.Unlock()
+		if !wanted { // another's probe was heard of; what it wrote must not be written over
+			return false
+		}
 		now := time.Now().UTC()
 		got, err := f.put(limited, c, breakerRecord{State: StateHalfOpen, Worker: f.worker, At: now, Until: now}, revision)
 		if err == nil && got == beaten && limited.Err() == nil {

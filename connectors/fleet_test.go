@@ -202,7 +202,7 @@ func TestAWorkerThatComesLaterFindsTheBreakerAsItIs(t *testing.T) {
 			t.Errorf("it waits %s", wait)
 		}
 		time.Sleep(7 * time.Second)
-		if n := c.rush(0, nil, two); n != 1 {
+		if n := c.rush(time.Second, nil, two); n != 1 {
 			t.Errorf("%d probes", n)
 		}
 		settle()
@@ -285,7 +285,7 @@ func TestWithoutTheSharedStateEachWorkerHasItsOwnBreaker(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		probes := 0
 		for range 10 {
-			probes += c.rush(0, nil, one)
+			probes += c.rush(time.Second, nil, one)
 			if s := c.states(one)[0]; s == StateClosed {
 				break
 			}
@@ -368,7 +368,7 @@ func TestWhatOthersWriteIsJudgedBeforeItIsObeyed(t *testing.T) {
 			t.Errorf("%s for %s: a foreign clock decides", state, wait)
 		}
 		time.Sleep(11 * time.Second)
-		if n := c.rush(0, nil, one); n != 1 {
+		if n := c.rush(time.Second, nil, one); n != 1 {
 			t.Errorf("%d probes", n)
 		}
 	})
