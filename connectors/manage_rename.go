@@ -79,6 +79,9 @@ func (m *Manage) find(ctx context.Context, who Who, t ManageTarget) (*renamed, *
 	return &renamed{Connection: found[0].ConnectionID, Connector: t.Name, Alias: t.To, Label: oneLine(found[0].Label, maxLabel)}, nil
 }
 
+// codeRetired is the portal's code for an account that a newer one has replaced.
+const codeRetired = "connection_retired"
+
 func retiredAccount(connector string) *subjects.SlotError {
 	return &subjects.SlotError{
 		Code: subjects.CodeToolError, Reason: "rename_retired",
@@ -93,6 +96,8 @@ func notRenamed(r *renamed, err error) *subjects.SlotError {
 	switch {
 	case !ok:
 		return unserved("renaming the account", err)
+	case f.Status == 409 && f.Code == codeRetired:
+		return retiredAccount(r.Connector)
 	case f.Status == 409:
 		e.Reason, e.Message = "rename_conflict", fmt.Sprintf("another account of %s has the alias %q already; choose another one", r.Connector, r.Alias)
 	case f.Status == 404 && f.Code == "connection_not_found":

@@ -147,7 +147,7 @@ func (m *Manage) planServers(ctx context.Context, c ManageCall, q ManageRequest)
 	var missing []string
 	for i, name := range q.MCP {
 		t := &targets[i]
-		*t = target{Name: name, MCP: true, State: subjects.ConnectionFailed}
+		*t = target{Name: name, MCP: true, State: subjects.ConnectionFailed, Hopeless: true}
 		h := find(list, name)
 		switch {
 		case h == nil:
@@ -158,7 +158,7 @@ func (m *Manage) planServers(ctx context.Context, c ManageCall, q ManageRequest)
 			t.Detail = fmt.Sprintf("%s is in the catalog and not installed: use install first", name)
 			continue
 		}
-		t.Executor, t.State = h.executor, subjects.ConnectionPending
+		t.Executor, t.State, t.Hopeless = h.executor, subjects.ConnectionPending, false
 		if h.State == subjects.StateReady && q.Action != ActionAuthorize {
 			if now, err := m.servers.ask(ctx, c.Tenant, h.executor, request(c, subjects.MCPStatus, name), c.Trace); err == nil && now != nil && now.State == subjects.StateReady {
 				t.State, t.Tools = subjects.ConnectionConnected, now.Tools

@@ -66,7 +66,8 @@ type target struct {
 	Connection string                    `json:"connection,omitempty"` // id of the account that is made or repaired
 	URL        string                    `json:"url,omitempty"`
 	Detail     string                    `json:"detail,omitempty"`
-	Chosen     bool                      `json:"chosen,omitempty"` // the user has seen that it failed, and goes on
+	Chosen     bool                      `json:"chosen,omitempty"`   // the user has seen that it failed, and goes on
+	Hopeless   bool                      `json:"hopeless,omitempty"` // nothing that the user could do here would help
 	Start      startState                `json:"start,omitempty"`
 	Epoch      string                    `json:"epoch,omitempty"` // of the run that is making the attempt
 	Tools      []subjects.ManagedTool    `json:"tools,omitempty"` // of a connected MCP server
@@ -101,7 +102,7 @@ func (o *operation) clone() *operation {
 
 // resolved reports whether nothing about a target is waited for any more.
 func (t *target) resolved() bool {
-	return t.State == subjects.ConnectionConnected || t.State == subjects.ConnectionSkipped || t.Chosen
+	return t.State == subjects.ConnectionConnected || t.State == subjects.ConnectionSkipped || t.Chosen || t.Hopeless
 }
 
 // stuck reports whether only the user can bring it further.
@@ -198,7 +199,7 @@ func (o *operation) settle(by string) {
 		t.URL, t.Start = "", ""
 		switch {
 		case t.State == subjects.ConnectionConnected, t.State == subjects.ConnectionSkipped:
-		case t.State == subjects.ConnectionFailed && !o.Card: // nobody chose
+		case t.State == subjects.ConnectionFailed && (!o.Card || t.Hopeless): // nobody chose
 		default:
 			if t.State != subjects.ConnectionFailed {
 				t.Detail = "" // it says what is no longer so

@@ -174,6 +174,8 @@ func portalError(doing string, err error) error {
 	switch {
 	case f.Kind == KindNoToken, f.Kind == KindAuth, f.Kind == KindForbidden, signInCode(f.Code):
 		return tell(subjects.CodeForbidden, doing+": the portal refuses the user's sign-in ("+detail+")")
+	case f.Status == 409 && f.Code == codeRetired:
+		return tell(subjects.CodeBadRequest, doing+": the account is retired")
 	case f.Status == 409:
 		return tell(subjects.CodeBadRequest, doing+": the alias is taken by another account of this app")
 	case f.Status == 404 && f.Code == "connection_not_found":
