@@ -29,11 +29,16 @@ const (
 // not run it. twins are slugs of which the last is true.
 func readGroups(reply *SearchReply, queries []string) (groups [][]catalog.Remote, twins []string) {
 	r := hitReader{reply: reply, known: map[string]*catalog.Remote{}}
-	groups = make([][]catalog.Remote, min(len(queries), len(reply.Results)))
-	for i, g := range reply.Results[:len(groups)] {
-		if g.UseCase == "" || g.UseCase == queries[i] {
-			groups[i] = r.group(g.Tools)
+	for i, query := range queries {
+		if i >= len(reply.Results) {
+			break
 		}
+		g := &reply.Results[i]
+		var tools []catalog.Remote
+		if g.UseCase == "" || g.UseCase == query {
+			tools = r.group(g.Tools)
+		}
+		groups = append(groups, tools)
 	}
 	return groups, r.twins
 }
