@@ -17,15 +17,13 @@ import (
 
 // Bounds of what a Directory does; see DirectoryConfig for what can be set.
 const (
-	standardKeep      = 5 * time.Second
-	standardKept      = 16 << 20
-	standardAbandon   = 8 * time.Second
-	maxSearches       = 1024             // requests of different searches on their way at once
-	searchWithin      = 35 * time.Second // one search with the breaker's question; the client's own limit is 30 s
-	standardWait      = time.Second
-	maxLoggedNames    = 5
-	maxQueriesLogged  = MaxUseCases
-	reasonTooManyAsks = "too many searches of connected apps are on their way"
+	standardKeep    = 5 * time.Second
+	standardKept    = 16 << 20
+	standardAbandon = 8 * time.Second
+	standardWait    = time.Second
+	searchWithin    = 35 * time.Second // one search with the breaker's question; the client's own limit is 30 s
+	maxSearches     = 1024             // different searches under way at once
+	maxLoggedSlugs  = 5
 )
 
 // DirectoryConfig is how a Directory asks the gateway.
@@ -165,7 +163,7 @@ func (d *Directory) Search(ctx context.Context, who Who, queries []string) *Aske
 	f, ok := d.flights[key]
 	if !ok {
 		if d.stopped || len(d.flights) >= maxSearches {
-			d.cfg.Logger.Debug("hosted tools are not searched", "tenant", who.Tenant, "reason", reasonTooManyAsks)
+			d.cfg.Logger.Debug("hosted tools are not searched: too many searches are under way, or the worker stops", "tenant", who.Tenant)
 			return &Asked{found: &Found{Notice: unreachable()}}
 		}
 		f = &flight{key: key, done: make(chan struct{})}
@@ -292,13 +290,13 @@ func (d *Directory) searchGateway(ctx context.Context, who Who, queries []string
 	reply, err := d.gateway.Client.Search(ctx, who, request)
 	done(d.outcome(ctx, err))
 	if err != nil {
-		d.cfg.Logger.Debug("hosted tools are missing from a search", "tenant", who.Tenant, "queries", min(len(queries), maxQueriesLogged), "error", err)
+		d.cfg.Logger.Debug("hosted tools are missing from a search", "tenant", who.Tenant, "queries", len(queries), "error", err)
 		return &Found{Notice: noticeOf(err)}, false
 	}
 	groups, twins := readGroups(reply, queries)
 	if len(twins) > 0 {
 		d.cfg.Logger.Warn("hosted tools are left out: other tools have the same name, and that name would run those",
-			"tenant", who.Tenant, "count", len(twins), "slugs", twins[:min(len(twins), maxLoggedNames)])
+			"tenant", who.Tenant, "count", len(twins), "slugs", twins[:min(len(twins), maxLoggedSlugs)])
 	}
 	return &Found{Groups: groups}, true
 }

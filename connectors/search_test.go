@@ -1,6 +1,7 @@
 package connectors
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -163,6 +164,45 @@ func TestAnswersAreKeptBrieflyPerTenantAndUser(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		ask(ann, 4)
 	})
+}
+
+// Searches under way are bounded; what is beyond is answered without the gateway.
+func TestSearchesUnderWayAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{answer: func(*http.Request, string, int) *http.Response { return nil }}
+		d := directoryOn(t, s, DirectoryConfig{})
+		for i := range maxSearches {
+			d.Search(t.Context(), ann, []string{fmt.Sprint(i)}).Leave()
+		}
+		a := d.Search(t.Context(), ann, []string{"one more"})
+		if f, ok := a.Known(); !ok || f.Notice == nil {
+			t.Errorf("found %+v", f)
+		}
+		a.Leave()
+		synctest.Wait()
+		if n := len(s.requests()); n != maxSearches {
+			t.Errorf("%d requests", n)
+		}
+		time.Sleep(9 * time.Second)
+		if n := len(d.flights); n != 0 {
+			t.Errorf("%d searches under way 9 s later", n)
+		}
+	})
+}
+
+// What is left out for another of the same name is told in the log.
+func TestTwinsAreToldInTheLog(t *testing.T) {
+	var log bytes.Buffer
+	s := &scripted{answer: func(*http.Request, string, int) *http.Response {
+		return reply(200, `{"results":[{"tools":["SEND","GMAIL_SEND"]}],"schemas":{"SEND":{"connector":"gmail"},"GMAIL_SEND":{"connector":"gmail"}}}`)
+	}}
+	d := directoryOn(t, s, DirectoryConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if f := d.now(t, ann, "q"); len(f.Groups[0]) != 1 {
+		t.Errorf("%+v", f)
+	}
+	if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "SEND") || strings.Contains(text, "secret") {
+		t.Errorf("log: %s", text)
+	}
 }
 
 func TestFailuresAreNotKept(t *testing.T) {
