@@ -165,7 +165,7 @@ func TestTheGatewaysCertificateIsChecked(t *testing.T) {
 		}
 	}
 	server.TLS.MaxVersion = tls.VersionTLS11
-	server.TLS.MinVersion = tls.VersionTLS10 //nolint:gosec // what must be refused
+	server.TLS.MinVersion = tls.VersionTLS10
 	cfg.CAFile = ca
 	if _, err := execute(t.Context(), client()); failureOf(t, err).Kind != KindTransport {
 		t.Errorf("TLS 1.1: %v", err)

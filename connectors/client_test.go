@@ -131,8 +131,11 @@ func TestEachRequestHasItsRouteItsBodyAndItsUsersToken(t *testing.T) {
 		"search": {`{"results":[{"index":0,"tools":["A"]}],"schemas":{}}`, func(ctx context.Context, c *Client) (any, error) {
 			return c.Search(ctx, ada, SearchRequest{Queries: []UseCase{{"send <mail>"}}})
 		}, heard{"POST", "/base/v1/connectors/search", bearer, "", `{"queries":[{"useCase":"send <mail>"}]}`}, `{"results":[{"index":0,"tools":["A"]}],"schemas":{}}`},
-		"schemas": {`{"schemas":{},"notFound":["B"]}`, func(ctx context.Context, c *Client) (any, error) { return c.Schemas(ctx, ada, []string{"A", "B"}) },
-			heard{"POST", "/base/v1/connectors/schemas", bearer, "", `{"tools":["A","B"]}`}, `{"schemas":{},"notFound":["B"]}`},
+		"schemas": {
+			`{"schemas":{},"notFound":["B"]}`, func(ctx context.Context, c *Client) (any, error) { return c.Schemas(ctx, ada, []string{"A", "B"}) },
+			heard{"POST", "/base/v1/connectors/schemas", bearer, "", `{"tools":["A","B"]}`},
+			`{"schemas":{},"notFound":["B"]}`,
+		},
 		"execute": {`{"results":[{"data":1e2}]}`, func(ctx context.Context, c *Client) (any, error) {
 			r, err := c.Execute(ctx, ada, ExecuteRequest{Tools: []ToolCall{{Connector: "gmail", Tool: "T", Arguments: json.RawMessage(`{"n":1.50}`)}}, ReturnTo: "app"}, "k-1")
 			return string(r[0].Data), err
@@ -156,8 +159,11 @@ func TestEachRequestHasItsRouteItsBodyAndItsUsersToken(t *testing.T) {
 			a, err := c.RenameAccount(ctx, ada, "1", "home")
 			return *a.Alias, err
 		}, heard{"PATCH", "/base/api/v1/connectors/accounts/1", bearer, "", `{"alias":"home"}`}, `"home"`},
-		"portal disconnect": {``, func(ctx context.Context, c *Client) (any, error) { return nil, c.Disconnect(ctx, ada, "1") },
-			heard{"DELETE", "/base/api/v1/connectors/accounts/1", bearer, "", ""}, `null`},
+		"portal disconnect": {
+			``, func(ctx context.Context, c *Client) (any, error) { return nil, c.Disconnect(ctx, ada, "1") },
+			heard{"DELETE", "/base/api/v1/connectors/accounts/1", bearer, "", ""},
+			`null`,
+		},
 		"guest": {`{"identity":"g1","token":"guest-token"}`, func(ctx context.Context, c *Client) (any, error) {
 			return c.CreateGuest(ctx, GuestRequest{Tenant: "acme", User: "ada"}, "k-2")
 		}, heard{"POST", "/base/v1/identity/guest", "", "k-2", `{"tenant":"acme","user":"ada"}`}, `{"identity":"g1","token":"guest-token"}`},

@@ -157,7 +157,9 @@ func (f *fleet) stop(ctx context.Context) {
 	f.cancel()
 	f.owned.Wait()
 	for _, c := range f.list() {
-		f.writeOne(ctx, c)
+		if err := f.writeOne(ctx, c); err != nil {
+			return // the others do without
+		}
 	}
 }
 
@@ -283,15 +285,16 @@ func (f *fleet) put(ctx context.Context, c *circuit, r breakerRecord, revision u
 	if !raced(err) {
 		return lost, fmt.Errorf("writing %s of bucket %s: %w", f.key(c.tenant), subjects.BucketBreakers, err)
 	}
-	now, at, err := f.state.GetFresh(ctx, subjects.BucketBreakers, f.key(c.tenant))
-	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound):
+	now, at, reading := f.state.GetFresh(ctx, subjects.BucketBreakers, f.key(c.tenant))
+	gone := errors.Is(reading, jetstream.ErrKeyNotFound)
+	if reading != nil && !gone {
+		return lost, reading
+	}
+	if gone {
 		c.mu.Lock()
 		c.revision = 0
 		c.mu.Unlock()
 		return beaten, nil
-	case err != nil:
-		return lost, err
 	}
 	f.heard(c.tenant, now, at)
 	var stands breakerRecord

@@ -26,7 +26,6 @@ type crew struct {
 	t      *testing.T
 	server *server.Server
 	nc     *nats.Conn
-	kv     jetstream.KeyValue
 	cfg    BreakerConfig
 
 	mu          sync.Mutex

@@ -36,7 +36,7 @@ func (c *devCommand) Run(ctx context.Context, p *program) error {
 	if c.NATSPort < -1 || c.NATSPort > 65535 {
 		return usagef("--nats-port: 0 to 65535")
 	}
-	if err := c.gatewayFlags.check(); err != nil {
+	if err := c.checkGateway(); err != nil {
 		return err
 	}
 	cfg, log, err := c.load(p, slog.LevelWarn)

@@ -17,7 +17,7 @@ import (
 
 const (
 	// tokenEnv is where the gateway's token is looked for without gateway.token_env.
-	tokenEnv = "TOOLBRIDGE_GATEWAY_TOKEN" //nolint:gosec // a name, no token
+	tokenEnv = "TOOLBRIDGE_GATEWAY_TOKEN"
 	// devUser is whose accounts a session without a user has, in dev.
 	devUser = "dev"
 )
@@ -27,8 +27,8 @@ type gatewayFlags struct {
 	Gateway string `placeholder:"URL" env:"TOOLBRIDGE_GATEWAY" help:"Hosted gateway of connectors; wins over gateway.url of the configuration."`
 }
 
-// check says whether the flag can be used.
-func (f gatewayFlags) check() error {
+// checkGateway says whether the flag can be used.
+func (f gatewayFlags) checkGateway() error {
 	if f.Gateway == "" {
 		return nil
 	}

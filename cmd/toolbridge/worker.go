@@ -16,7 +16,7 @@ type workerCommand struct {
 
 // Run serves until the context ends, then drains.
 func (c *workerCommand) Run(ctx context.Context, p *program) error {
-	if err := c.gatewayFlags.check(); err != nil {
+	if err := c.checkGateway(); err != nil {
 		return err
 	}
 	cfg, log, err := c.load(p, slog.LevelInfo)
