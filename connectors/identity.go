@@ -205,13 +205,12 @@ func (g *Identities) Create(ctx context.Context, who Who) (Credential, error) {
 
 // create asks the gateway and writes down what came of it.
 func (g *Identities) create(ctx context.Context, who Who, revision uint64) (Credential, error) {
-	reply, err := g.cfg.Create(ctx, GuestRequest{Tenant: who.Tenant, User: who.User}, guestKey(who))
-	next := identity{}
-	switch {
-	case err == nil:
-		next = identity{State: identityReady, ID: reply.Identity, Token: reply.Token}
-	default:
+	reply, err := g.cfg.Create(ctx, GuestRequest(who), guestKey(who))
+	var next identity
+	if err != nil {
 		next = failed(err, g.now())
+	} else {
+		next = identity{State: identityReady, ID: reply.Identity, Token: reply.Token}
 	}
 	// What happened is written down although the caller may have gone.
 	writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeWithin)

@@ -239,7 +239,7 @@ func TestManageFlowsGiveTheGoldenOutcome(t *testing.T) {
 				if ours, err := b.operations.claim(t.Context(), "t", "s", "op_other", time.Now().Add(time.Minute)); !ours || err != nil {
 					t.Fatal(ours, err)
 				}
-				if _, _, err := b.operations.create(t.Context(), operationKey("t", "s", "op_other"), &operation{Version: operationVersion, ID: "op_other", Phase: open}); err != nil {
+				if _, err := b.operations.create(t.Context(), operationKey("t", "s", "op_other"), &operation{Version: operationVersion, ID: "op_other", Phase: open}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -32,7 +32,7 @@ func (m *Manage) unstored(ctx context.Context, err error) ManageEnd {
 func (m *Manage) conclude(ctx context.Context, key string, f func(*operation)) (*operation, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeWithin)
 	defer cancel()
-	o, _, _, err := m.operations.change(ctx, key, func(o *operation) bool {
+	o, _, err := m.operations.change(ctx, key, func(o *operation) bool {
 		if o.Phase == settled {
 			return false
 		}
@@ -74,7 +74,7 @@ func (m *Manage) operate(ctx context.Context, c ManageCall, q ManageRequest) Man
 	key := operationKey(c.Tenant, c.Session, id)
 	first := newOperation(c, q.Action)
 	first.Card = c.Surface == subjects.SurfaceDesktop
-	o, _, err := m.operations.create(ctx, key, first)
+	o, err := m.operations.create(ctx, key, first)
 	if err != nil {
 		return m.unstored(ctx, err)
 	}
@@ -146,7 +146,7 @@ func (m *Manage) begin(ctx context.Context, c ManageCall, q ManageRequest, key s
 		}
 		return ManageEnd{}, true
 	}
-	_, _, _, err := m.operations.change(ctx, key, func(o *operation) bool {
+	_, _, err := m.operations.change(ctx, key, func(o *operation) bool {
 		if o.Phase != unsent {
 			return false
 		}
@@ -241,7 +241,7 @@ func (m *Manage) plan(ctx context.Context, who Who, q ManageRequest) ([]target, 
 
 // mintAll asks the gateway once, after it is written down that it is asked.
 func (m *Manage) mintAll(ctx context.Context, c ManageCall, key string, targets []target, request *MintRequest) (end ManageEnd, more bool) {
-	_, _, written, err := m.operations.change(ctx, key, func(o *operation) bool {
+	_, written, err := m.operations.change(ctx, key, func(o *operation) bool {
 		if o.Phase != unsent {
 			return false
 		}
@@ -266,7 +266,7 @@ func (m *Manage) mintAll(ctx context.Context, c ManageCall, key string, targets 
 		pointers = m.pointersFor(ctx, c, reply)
 	}
 	failure := err
-	_, err = m.change(ctx, key, func(o *operation) bool {
+	err = m.change(ctx, key, func(o *operation) bool {
 		if o.Phase != starting {
 			return false
 		}
@@ -291,7 +291,7 @@ func (m *Manage) mintAll(ctx context.Context, c ManageCall, key string, targets 
 // takeBack returns an operation whose request has not left to unsent, for another
 // run.
 func (m *Manage) takeBack(ctx context.Context, key string) (ManageEnd, bool) {
-	_, err := m.change(ctx, key, func(o *operation) bool {
+	err := m.change(ctx, key, func(o *operation) bool {
 		if o.Phase != starting {
 			return false
 		}
@@ -302,11 +302,11 @@ func (m *Manage) takeBack(ctx context.Context, key string) (ManageEnd, bool) {
 }
 
 // change is a change that is written although the caller may be going.
-func (m *Manage) change(ctx context.Context, key string, f func(*operation) bool) (*operation, error) {
+func (m *Manage) change(ctx context.Context, key string, f func(*operation) bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeWithin)
 	defer cancel()
-	o, _, _, err := m.operations.change(ctx, key, f)
-	return o, err
+	_, _, err := m.operations.change(ctx, key, f)
+	return err
 }
 
 func (m *Manage) mint(ctx context.Context, who Who, request MintRequest) (reply *MintReply, err error) {
@@ -386,7 +386,7 @@ func (m *Manage) Answer(ctx context.Context, tenant, session string, a subjects.
 		return reply, nil
 	}
 	var refused string
-	o, _, written, err := m.operations.change(ctx, operationKey(tenant, session, a.Operation), func(o *operation) bool {
+	o, written, err := m.operations.change(ctx, operationKey(tenant, session, a.Operation), func(o *operation) bool {
 		if !o.Card {
 			refused = "the operation has no card"
 			return false

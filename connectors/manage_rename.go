@@ -25,7 +25,7 @@ func (m *Manage) rename(ctx context.Context, c ManageCall, t ManageTarget) Manag
 		}
 		o = newOperation(c, ActionRename)
 		o.Phase, o.Renamed = starting, r
-		if o, _, err = m.operations.create(ctx, key, o); err != nil {
+		if o, err = m.operations.create(ctx, key, o); err != nil {
 			return m.unstored(ctx, err)
 		}
 	default:

@@ -241,7 +241,7 @@ func TestARetryThatWasSentIsNotSentAgainByAnotherRun(t *testing.T) {
 	lose()
 	ends(t, first)
 	// As a run leaves it that was killed while its request was on the way.
-	if _, _, _, err := b.operations.change(t.Context(), operationKey("t", "s", card.Operation), func(o *operation) bool {
+	if _, _, err := b.operations.change(t.Context(), operationKey("t", "s", card.Operation), func(o *operation) bool {
 		o.Targets[0].Start, o.Targets[0].Epoch = sent, "lost"
 		return true
 	}); err != nil {
@@ -357,7 +357,7 @@ func TestTheGuestIdentityIsCreatedOnceByManyWorkers(t *testing.T) {
 	guests := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/identity/guest" {
 			if r.Header.Get("Authorization") != "Bearer guest-token" {
-				w.WriteHeader(401)
+				w.WriteHeader(http.StatusUnauthorized)
 			}
 			_, _ = w.Write([]byte(`{"items":[],"accounts":[],"nextCursor":null}`))
 			return

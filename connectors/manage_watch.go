@@ -111,7 +111,7 @@ func settleBy(by string) news {
 func (w *watching) apply(ctx context.Context, f news) (*operation, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
-	o, _, written, err := w.m.operations.change(ctx, w.key, func(o *operation) bool {
+	o, written, err := w.m.operations.change(ctx, w.key, func(o *operation) bool {
 		changed := f(o)
 		if o.Phase != open {
 			return changed

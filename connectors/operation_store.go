@@ -51,43 +51,43 @@ func (s *operations) load(ctx context.Context, key string) (*operation, uint64, 
 }
 
 // create writes the first state. Where another run was faster it returns that one's.
-func (s *operations) create(ctx context.Context, key string, o *operation) (*operation, uint64, error) {
-	revision, err := s.write(ctx, key, o, 0)
+func (s *operations) create(ctx context.Context, key string, o *operation) (*operation, error) {
+	err := s.write(ctx, key, o, 0)
 	if changedMeanwhile(err) {
-		return s.load(ctx, key)
+		o, _, err = s.load(ctx, key)
 	}
-	return o, revision, err
+	return o, err
 }
 
-func (s *operations) write(ctx context.Context, key string, o *operation, revision uint64) (uint64, error) {
+func (s *operations) write(ctx context.Context, key string, o *operation, revision uint64) error {
 	value, err := subjects.Encode(o)
 	if err == nil {
-		revision, err = s.kv.Update(ctx, key, value, revision)
+		_, err = s.kv.Update(ctx, key, value, revision)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("writing an operation: %w", err)
+		return fmt.Errorf("writing an operation: %w", err)
 	}
-	return revision, nil
+	return nil
 }
 
 // change applies f to what stands, again when another was faster. What f refuses by
 // false is not written. written says that this change was.
-func (s *operations) change(ctx context.Context, key string, f func(*operation) bool) (o *operation, revision uint64, written bool, err error) {
+func (s *operations) change(ctx context.Context, key string, f func(*operation) bool) (o *operation, written bool, err error) {
 	for {
-		have, at, err := s.load(ctx, key)
+		have, revision, err := s.load(ctx, key)
 		if err != nil {
-			return nil, 0, false, err
+			return nil, false, err
 		}
 		next := have.clone()
 		if !f(next) {
-			return have, at, false, nil
+			return have, false, nil
 		}
 		next.Seq++
-		if at, err = s.write(ctx, key, next, at); err == nil {
-			return next, at, true, nil
+		if err = s.write(ctx, key, next, revision); err == nil {
+			return next, true, nil
 		}
 		if !changedMeanwhile(err) {
-			return nil, 0, false, err
+			return nil, false, err
 		}
 	}
 }
