@@ -13,6 +13,9 @@ type Input struct {
 	// Connectors says that connectors are available to this session. Without
 	// them manage_connections is left out.
 	Connectors bool
+	// ConnectOnly says that the session reaches what is connected, but connects
+	// nothing itself, as a side agent: its manage_connections is not shown.
+	ConnectOnly bool
 	// Unavailable are the sources that were asked for, but whose tools are hidden
 	// now; the listing and empty search results name them.
 	Unavailable []Unavailable
@@ -74,7 +77,7 @@ func Assemble(in Input) Assembly {
 		}
 		a.Tools = make([][]byte, 0, len(in.Definitions))
 		for i := range in.Definitions {
-			if d := &in.Definitions[i]; !IsBridge(d.Name) && (d.Name != ManageConnections || in.Connectors) {
+			if d := &in.Definitions[i]; !IsBridge(d.Name) && (d.Name != ManageConnections || in.Connectors && !in.ConnectOnly) {
 				a.Tools = append(a.Tools, d.shownIn(to))
 			}
 		}
@@ -97,7 +100,7 @@ func Assemble(in Input) Assembly {
 		a.Tier = TierListed
 	}
 	a.Tools = appendShown(make([][]byte, 0, len(visible)+3), visible, to)
-	for _, b := range bridges(to, searchText(len(deferred), granted, a.ListingForm, a.Listing)) {
+	for _, b := range bridges(to, searchText(len(deferred), in.connectionText(granted), a.ListingForm, a.Listing)) {
 		a.Tools = append(a.Tools, b)
 	}
 	return a

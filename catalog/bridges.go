@@ -36,7 +36,8 @@ const (
 	searchIntroOne    = "1 tool of this session is not shown in your tool list. This finds it: say in a query what you want to do, and get its exact name if it fits. Then read the parameters with tool_describe and run the tool with tool_call."
 	searchIntroApps   = "Finds tools of the apps that are or can be connected to this session: say in each query what you want to do, and get the exact names that fit. Then read the parameters with tool_describe and run the tool with tool_call."
 	searchIntroNone   = "No further tools can be found here at the moment."
-	searchConnections = " Apps reached through connectors (names beginning connectors__) are searched too; they are neither counted nor listed here, and " + ManageConnections + " connects one that is missing."
+	searchConnected   = " Apps reached through connectors (names beginning connectors__) are searched too; they are neither counted nor listed here"
+	searchConnections = searchConnected + ", and " + ManageConnections + " connects one that is missing."
 	framingComplete   = " The listing below is complete. For a tool whose name stands there, skip the search and go to tool_describe."
 	framingMixed      = " For a tool whose name stands in the listing below, skip the search and go to tool_describe. Sources that show only a number of tools must be searched."
 	framingGroups     = " Search first: the listing below gives only the number of tools of each source."
@@ -46,19 +47,17 @@ const (
 // searchText is tool_search's description: the number of deferred tools, a
 // sentence on connectors where they are granted, and the listing with advice
 // that fits its form.
-func searchText(deferred int, connections bool, form, listing string) string {
+func searchText(deferred int, connections, form, listing string) string {
 	text := strconv.Itoa(deferred) + searchIntro
 	switch {
 	case deferred == 1:
 		text = searchIntroOne
-	case deferred == 0 && connections:
+	case deferred == 0 && connections != "":
 		text = searchIntroApps
 	case deferred == 0:
 		text = searchIntroNone
 	}
-	if connections {
-		text += searchConnections
-	}
+	text += connections
 	switch {
 	case deferred == 0:
 	case form == FormFull || form == FormNames:
@@ -74,6 +73,17 @@ func searchText(deferred int, connections bool, form, listing string) string {
 		text += "\n\n" + listing
 	}
 	return text
+}
+
+// connectionText is the sentence on connectors, "" where they are not granted.
+func (in Input) connectionText(granted bool) string {
+	switch {
+	case !granted:
+		return ""
+	case in.ConnectOnly:
+		return searchConnected + "."
+	}
+	return searchConnections
 }
 
 // bridges are the three bridge tools in a dialect: tool_search, tool_describe,

@@ -81,8 +81,8 @@ func sourceLabel(name string) string {
 }
 
 // split parts definitions into visible and deferred, in order. The bridges'
-// names and, where no connectors are available, manage_connections are in
-// neither; the latter gives a warning.
+// names are in neither, nor is manage_connections where no connectors are
+// available, which gives a warning, or where the session may not connect any.
 func (in Input) split() (visible, deferred []*Definition, granted bool, warnings []Warning) {
 	rule := newDeferral(in.Config)
 	deferred = make([]*Definition, 0, len(in.Definitions))
@@ -92,6 +92,8 @@ func (in Input) split() (visible, deferred []*Definition, granted bool, warnings
 		case IsBridge(d.Name):
 		case d.Name == ManageConnections && !in.Connectors:
 			warnings = append(warnings, Warning{Code: subjects.WarnConnectorsMissing, Tool: d.Name, Message: ManageConnections + " is left out: connectors are not available to this session"})
+		case d.Name == ManageConnections && in.ConnectOnly:
+			granted = true
 		case rule.of(d):
 			deferred = append(deferred, d)
 		default:

@@ -73,7 +73,7 @@ func (s *Session) Bridge(ctx context.Context, r subjects.BridgeRequest) (*subjec
 		r.ID = NewID()
 	}
 	limit := s.client.cfg.Timeout
-	if r.Name == subjects.ToolCall {
+	if r.Name == subjects.ToolCall || r.Name == subjects.ToolConnections {
 		limit = s.client.cfg.CallTimeout
 	}
 	body, err := s.send(ctx, subjects.VerbBridge, r, limit)

@@ -118,6 +118,9 @@ func addresses(t *testing.T) []string {
 		"ApprovalList":      {s.ApprovalList(tenant, "{approver}")},
 		"ApprovalDecide":    {s.ApprovalDecide(tenant, "{approver}")},
 		"Portal":            {s.Portal(tenant, "{user}")},
+		"MCPList":           {s.MCPList(tenant)},
+		"MCPManage":         {s.MCPManage(tenant, "{executor}")},
+		"Credentials":       {s.Credentials(tenant, "{user}")},
 	}
 	for _, v := range append(Requests(), VerbEvent, VerbExec, VerbExecCancel) {
 		builders["Session"] = append(builders["Session"], s.Session(tenant, session, v))

@@ -9,6 +9,11 @@ const (
 	ToolCall     = "tool_call"
 )
 
+// ToolConnections is the worker's own tool beside them: it stands in the model's
+// list where connectors are available, and goes over …bridge and …call under its
+// name.
+const ToolConnections = "manage_connections"
+
 // BridgeRequest is the body on …bridge and …call: a bridge tool as the model
 // called it. Instead of Catalog it may carry what an AssembleRequest carries.
 type BridgeRequest struct {

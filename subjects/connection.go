@@ -5,7 +5,8 @@ type ConnectionStatus string
 
 // States of a target.
 const (
-	ConnectionPending      ConnectionStatus = "pending"
+	ConnectionPending      ConnectionStatus = "pending"   // not started: a server that waits for the user's word, an app that the gateway said nothing of
+	ConnectionInitiated    ConnectionStatus = "initiated" // the user has a link, or a server is being started
 	ConnectionConnected    ConnectionStatus = "connected"
 	ConnectionFailed       ConnectionStatus = "failed"
 	ConnectionExpired      ConnectionStatus = "expired"
@@ -20,9 +21,9 @@ type ConnectionTarget struct {
 	Name       string           `json:"name"`
 	Alias      string           `json:"alias,omitempty"`
 	MCP        bool             `json:"mcp,omitempty"`
-	Status     ConnectionStatus `json:"status"`
+	State      ConnectionStatus `json:"state"`
 	ConnectURL string           `json:"connect_url,omitempty"`
-	Reason     string           `json:"reason,omitempty"` // why it failed
+	Detail     string           `json:"detail,omitempty"` // why it failed
 }
 
 // ConnectionAction is what the user did on a card.
@@ -30,13 +31,13 @@ type ConnectionAction string
 
 // Actions on a card.
 const (
-	ConnectionSkip     ConnectionAction = "skip"
-	ConnectionContinue ConnectionAction = "continue" // go on without what is not connected
-	ConnectionRetry    ConnectionAction = "retry"
+	ConnectionSkip     ConnectionAction = "skip"     // go on without this target
+	ConnectionContinue ConnectionAction = "continue" // end the operation; with a target, end that one's wait, or start a server that waits for the user's word
+	ConnectionRetry    ConnectionAction = "retry"    // start this target, or start it again
 )
 
-// ConnectionAnswer is the body on …connection.answer. Continue is about the
-// whole operation and needs no target.
+// ConnectionAnswer is the body on …connection.answer. Without a target, continue
+// is about the whole operation.
 type ConnectionAnswer struct {
 	Operation string           `json:"operation"`
 	Target    string           `json:"target,omitempty"`

@@ -265,7 +265,7 @@ func TestEveryConstantIsInItsSchemasEnumAndViceVersa(t *testing.T) {
 	}
 	for _, typ := range []string{
 		"Code", "WarningCode", "SourceKind", "Choice", "ApprovalState", "HookPhase", "HookAction", "EventType",
-		"ConnectionStatus", "ConnectionAction", "PortalAction",
+		"ConnectionStatus", "ConnectionAction", "PortalAction", "MCPAction",
 	} {
 		values := found[typ]
 		delete(values, "") // "nobody chose" is no constant

@@ -49,7 +49,9 @@ type Event struct {
 	Seq        uint64             `json:"seq,omitempty"`
 	Targets    []ConnectionTarget `json:"targets,omitempty"` // all of them, as they stand
 	DeadlineAt string             `json:"deadline_at,omitempty"`
-	Done       bool               `json:"done,omitempty"` // the operation has ended
+	// TimeoutSeconds is how long a connection.request waits in all.
+	TimeoutSeconds int  `json:"timeout_seconds,omitempty"`
+	Done           bool `json:"done,omitempty"` // the operation has ended
 
 	// catalog.changed.
 	Catalog          string `json:"catalog,omitempty"` // the one it replaces

@@ -48,6 +48,9 @@ const (
 	areaHooks     = "_hooks"
 	areaApprovals = "_approvals"
 	areaPortal    = "_portal"
+	areaMCP       = "_mcp"
+
+	areaCredentials = "_credentials"
 )
 
 // Worker-only roots below the prefix, the subjects of the streams.
@@ -149,6 +152,23 @@ func (s Space) Portal(tenant, user string) string {
 	return s.Prefix() + "." + tenant + "." + areaPortal + "." + user
 }
 
+// MCPList is where every host of a tenant's MCP servers is asked what it has. Only
+// workers publish there, and on MCPManage.
+func (s Space) MCPList(tenant string) string {
+	return s.Prefix() + "." + tenant + "." + areaMCP + ".list"
+}
+
+// MCPManage is where one host is asked to do something with a server.
+func (s Space) MCPManage(tenant, executor string) string {
+	return s.Prefix() + "." + tenant + "." + areaMCP + ".manage." + executor
+}
+
+// Credentials is where a worker asks for a user's token at the gateway. Only workers
+// publish there.
+func (s Space) Credentials(tenant, user string) string {
+	return s.Prefix() + "." + tenant + "." + areaCredentials + "." + user
+}
+
 // Areas of tenant-wide subjects.
 const (
 	AreaExecRun            = "exec.run"
@@ -159,6 +179,9 @@ const (
 	AreaApprovalsList      = "approvals.list"
 	AreaApprovalsDecide    = "approvals.decide"
 	AreaPortal             = "portal"
+	AreaMCPList            = "mcp.list"
+	AreaMCPManage          = "mcp.manage"
+	AreaCredentials        = "credentials"
 )
 
 // Address is a parsed subject of a session or of a tenant.
@@ -168,7 +191,7 @@ type Address struct {
 	Verb    Verb   // of a session's subject, else ""
 	CallID  string // of a result
 	Area    string // of a tenant-wide subject, one of the Area constants, else ""
-	Name    string // toolset (decoded), hook, approver or user of a tenant-wide subject
+	Name    string // toolset (decoded), hook, approver, user or executor of a tenant-wide subject
 }
 
 // ErrForeign says that a subject is not one of this space at all: it has
@@ -232,7 +255,9 @@ func parseTenantWide(a Address, area, tail string) (Address, error) {
 	switch area {
 	case areaPortal:
 		a.Area, a.Name, kind = AreaPortal, tail, "user"
-	case areaExec, areaHooks, areaApprovals:
+	case areaCredentials:
+		a.Area, a.Name, kind = AreaCredentials, tail, "user"
+	case areaExec, areaHooks, areaApprovals, areaMCP:
 		verb, name, named := strings.Cut(tail, ".")
 		a.Area, a.Name = strings.TrimPrefix(area, "_")+"."+verb, name
 		switch a.Area {
@@ -242,7 +267,9 @@ func parseTenantWide(a Address, area, tail string) (Address, error) {
 			kind = "hook"
 		case AreaApprovalsList, AreaApprovalsDecide:
 			kind = "approver"
-		case AreaApprovalsRequested, AreaApprovalsSettled:
+		case AreaMCPManage:
+			kind = "executor"
+		case AreaApprovalsRequested, AreaApprovalsSettled, AreaMCPList:
 			if named {
 				return Address{}, ErrForeign
 			}

@@ -21,6 +21,9 @@ func built(s Space, tenant, session, name, toolset string) map[string]Address {
 		s.ApprovalList(tenant, name):     {Tenant: tenant, Area: AreaApprovalsList, Name: name},
 		s.ApprovalDecide(tenant, name):   {Tenant: tenant, Area: AreaApprovalsDecide, Name: name},
 		s.Portal(tenant, name):           {Tenant: tenant, Area: AreaPortal, Name: name},
+		s.MCPList(tenant):                {Tenant: tenant, Area: AreaMCPList},
+		s.MCPManage(tenant, name):        {Tenant: tenant, Area: AreaMCPManage, Name: name},
+		s.Credentials(tenant, name):      {Tenant: tenant, Area: AreaCredentials, Name: name},
 		s.Session(tenant, session, "x"):  {}, // foreign
 		s.Session(tenant, session, "_x"): {},
 	}
@@ -49,6 +52,12 @@ func rebuild(s Space, a Address) string {
 		return s.ApprovalDecide(a.Tenant, a.Name)
 	case AreaPortal:
 		return s.Portal(a.Tenant, a.Name)
+	case AreaMCPList:
+		return s.MCPList(a.Tenant)
+	case AreaMCPManage:
+		return s.MCPManage(a.Tenant, a.Name)
+	case AreaCredentials:
+		return s.Credentials(a.Tenant, a.Name)
 	}
 	if a.Verb == VerbResult {
 		return s.Result(a.Tenant, a.Session, a.CallID)

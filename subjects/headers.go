@@ -33,6 +33,8 @@ const (
 	KindExec     = "exec"
 	KindHook     = "hook"
 	KindApproval = "approval"
+
+	KindCredential = "credential"
 )
 
 // StatusWorking is the value of HeaderStatus on an interim message.

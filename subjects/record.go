@@ -20,6 +20,7 @@ type AuditRecord struct {
 	Decision         *Decision       `json:"decision,omitempty"`
 	Code             Code            `json:"code,omitempty"` // of the slot, when it failed
 	Reason           string          `json:"reason,omitempty"`
+	Account          string          `json:"account,omitempty"`  // id of the connected account that a desktop back end changed
 	Response         json.RawMessage `json:"response,omitempty"` // of tool.late only
 }
 

@@ -30,6 +30,10 @@ const (
 	BucketRevisions = "toolbridge_revisions" // at which revision of BucketToolsets an executor's definitions last changed
 	BucketGrants    = "toolbridge_grants"
 	BucketBreakers  = "toolbridge_breakers"
+
+	BucketConnections = "toolbridge_connections" // running and recent operations of manage_connections; only workers may read it
+	BucketServers     = "toolbridge_servers"     // MCP servers that users had installed or enabled, by name
+	BucketIdentities  = "toolbridge_identities"  // guest identities and their tokens; only workers may read it
 )
 
 // StreamPrefix is what the names of the contract's streams start with; buckets

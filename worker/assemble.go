@@ -55,6 +55,10 @@ func (w *Worker) assembly(ctx context.Context, tenant string, body []byte, parse
 	binary.LittleEndian.PutUint64(fixed[:], w.registry.stamp())
 	h.Write(fixed[:])
 	h.Write(s.print[:])
+	connected := w.connectorsFor(ctx, tenant, s)
+	if connected {
+		h.Write([]byte{1})
+	}
 	h.Write([]byte(tenant))
 	h.Write([]byte{0})
 	h.Write(body)
@@ -71,7 +75,7 @@ func (w *Worker) assembly(ctx context.Context, tenant string, body []byte, parse
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		a, err := w.build(ctx, tenant, parsed, s, put)
+		a, err := w.build(ctx, tenant, parsed, s, connected, put)
 		if err != nil {
 			return nil, err
 		}
@@ -102,8 +106,9 @@ func readAssemble(body []byte) (*subjects.AssembleRequest, error) {
 	return r, nil
 }
 
-// build makes the catalog of a request from scratch.
-func (w *Worker) build(ctx context.Context, tenant string, r *subjects.AssembleRequest, s *scope, put putContent) (*assembled, error) {
+// build makes the catalog of a request from scratch. connected says that connectors
+// are available to the session.
+func (w *Worker) build(ctx context.Context, tenant string, r *subjects.AssembleRequest, s *scope, connected bool, put putContent) (*assembled, error) {
 	if err := checkAssemble(r); err != nil {
 		return nil, err
 	}
@@ -119,7 +124,7 @@ func (w *Worker) build(ctx context.Context, tenant string, r *subjects.AssembleR
 	cfg, warned := w.settings.With(r.Config)
 	warnings = append(warnings, warned...)
 
-	g := gathering{warnings: warnings, names: map[string]bool{}, keep: func(d *catalog.Definition) bool {
+	g := gathering{warnings: warnings, names: map[string]bool{}, connectors: connected, surface: r.Surface, keep: func(d *catalog.Definition) bool {
 		return toolsetWanted(r, d.Toolset) && s.allows(d)
 	}}
 	g.add(own, run{})
@@ -133,7 +138,7 @@ func (w *Worker) build(ctx context.Context, tenant string, r *subjects.AssembleR
 	}
 	in := catalog.Input{
 		Definitions: g.defs, Config: cfg, Dialect: dialectOf(r, own),
-		Unavailable: g.unavailable,
+		Unavailable: g.unavailable, Connectors: g.asked, ConnectOnly: r.Surface == subjects.SurfaceSide,
 	}
 	if r.ContextLength != nil {
 		in.ContextLength = *r.ContextLength
@@ -144,7 +149,7 @@ func (w *Worker) build(ctx context.Context, tenant string, r *subjects.AssembleR
 	}
 	c := &content{Input: in, Header: contentHeader{
 		Version: contentVersion, Tenant: tenant, Config: settings, ContextLength: in.ContextLength,
-		Dialect: in.Dialect, Surface: r.Surface, Unavailable: in.Unavailable, Hidden: g.hidden, Runs: g.runs,
+		Dialect: in.Dialect, Surface: r.Surface, Connectors: g.asked, Unavailable: in.Unavailable, Hidden: g.hidden, Runs: g.runs,
 	}}
 	a, err := finish(ctx, c, g.warnings, revision, put)
 	if err != nil {

@@ -19,29 +19,44 @@ func (w *Worker) bridge(ctx context.Context, q *request) ([]byte, error) {
 	var isError bool
 	switch r.Name {
 	case catalog.ToolSearch:
-		return w.search(q, r, l)
+		return w.search(ctx, q, r, l, s)
 	case catalog.ToolDescribe:
-		result, isError = l.catalog.Describe(r.Arguments)
+		result, isError = w.describe(ctx, q, r.Arguments, l, s)
 	case catalog.ToolCall:
-		ctx, cancel := w.waiting(ctx, q)
-		defer cancel()
-		c := w.callOf(q, r, l, s)
-		c.Stored = func() {
-			q.place.move(w.waits) // waiting for a person is not work
-			q.body = nil
+		return w.run(ctx, q, r, l, s)
+	case catalog.ManageConnections:
+		if !manages(l) {
+			result, isError = l.catalog.Answer(r.Name), true
+			break
 		}
-		return w.calls.Run(ctx, c)
+		return w.run(ctx, q, r, l, s)
 	default:
 		result, isError = l.catalog.Answer(r.Name), true
 	}
 	return subjects.Encode(subjects.BridgeReply{ID: r.ID, Name: r.Name, IsError: isError, Result: result})
 }
 
+// run stores a call and waits for its result.
+func (w *Worker) run(ctx context.Context, q *request, r *subjects.BridgeRequest, l *loaded, s *scope) ([]byte, error) {
+	ctx, cancel := w.waiting(ctx, q)
+	defer cancel()
+	c := w.callOf(ctx, q, r, l, s)
+	c.Stored = func() {
+		q.place.move(w.waits) // waiting for a person is not work
+		q.body = nil
+	}
+	return w.calls.Run(ctx, c)
+}
+
 // search answers a tool_search in lent buffers, which the request gives back once
 // its reply is sent.
-func (w *Worker) search(q *request, r *subjects.BridgeRequest, l *loaded) ([]byte, error) {
+func (w *Worker) search(ctx context.Context, q *request, r *subjects.BridgeRequest, l *loaded, s *scope) ([]byte, error) {
+	var o catalog.SearchOptions
+	if w.directory != nil && l.catalog.Connectors() {
+		o = w.hosted(ctx, q, r.Arguments, l, s)
+	}
 	payload, reply := w.buffers.lend(), w.buffers.lend()
-	result, isError := l.catalog.AppendSearch((*payload)[:0], r.Arguments, catalog.SearchOptions{})
+	result, isError := l.catalog.AppendSearch((*payload)[:0], r.Arguments, o)
 	body, err := subjects.AppendEncode((*reply)[:0], &subjects.BridgeReply{ID: r.ID, Name: r.Name, IsError: isError, Result: result})
 	q.sent = func() {
 		w.buffers.giveBack(payload, result)
@@ -116,12 +131,16 @@ func (w *Worker) waiting(ctx context.Context, q *request) (context.Context, cont
 	return context.WithDeadline(ctx, q.deadline)
 }
 
-func (w *Worker) callOf(q *request, r *subjects.BridgeRequest, l *loaded, s *scope) call.Call {
-	return call.Call{
+func (w *Worker) callOf(ctx context.Context, q *request, r *subjects.BridgeRequest, l *loaded, s *scope) call.Call {
+	c := call.Call{
 		Tenant: q.Tenant, Session: q.Session, ID: r.ID, Arguments: r.Arguments, Trace: q.trace,
 		CatalogHash: l.hex, Catalog: l.catalog, Trusted: l.content.trusted, User: s.user(), Approval: s.approval(),
-		Live: w.liveIn(q.Tenant),
+		Live: w.liveIn(q.Tenant), Connectors: w.connected(ctx, q.Tenant, l, s),
 	}
+	if r.Name != catalog.ToolCall {
+		c.Direct = r.Name
+	}
+	return c
 }
 
 // liveIn is what the call path asks of a tenant's registry before it accepts.

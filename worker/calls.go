@@ -16,10 +16,10 @@ func (w *Worker) call(ctx context.Context, q *request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Name != catalog.ToolCall {
+	if r.Name != catalog.ToolCall && !(r.Name == catalog.ManageConnections && manages(l)) {
 		return nil, subjects.NewError(subjects.CodeBadRequest, "only tool_call can be stored; send "+r.Name+" to the bridge")
 	}
-	accepted, err := w.calls.Accept(ctx, w.callOf(q, r, l, s))
+	accepted, err := w.calls.Accept(ctx, w.callOf(ctx, q, r, l, s))
 	if err != nil {
 		return nil, err
 	}

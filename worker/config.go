@@ -6,6 +6,7 @@ import (
 
 	"toolbridge/approval"
 	"toolbridge/catalog"
+	"toolbridge/connectors"
 	"toolbridge/state"
 	"toolbridge/subjects"
 	"toolbridge/worker/call"
@@ -80,6 +81,9 @@ type Config struct {
 	// ToolConcurrency bounds the parallel-safe entries of one batch that run at
 	// once; 0 means 10.
 	ToolConcurrency int
+	// Gateway is the hosted gateway of connectors, started; nil: there is none. The
+	// worker neither starts nor stops it.
+	Gateway *connectors.Gateway
 	// State is how buckets are made where they are missing.
 	State state.Config
 	// Logger; nil means slog.Default.

@@ -28,6 +28,7 @@ type contentHeader struct {
 	ContextLength int64                 `json:"context_length"`
 	Dialect       catalog.Dialect       `json:"dialect"`
 	Surface       string                `json:"surface,omitempty"`
+	Connectors    bool                  `json:"connectors,omitempty"` // the session asked for them and could have them
 	Unavailable   []catalog.Unavailable `json:"unavailable,omitempty"`
 	// Hidden are the toolsets behind Unavailable, in the same order.
 	Hidden []string `json:"hidden,omitempty"`
@@ -107,6 +108,7 @@ func decodeContent(data []byte, maxTools int) (*content, error) {
 	c.Input = catalog.Input{
 		Definitions: defs, Config: cfg, ContextLength: c.Header.ContextLength,
 		Dialect: c.Header.Dialect, Unavailable: c.Header.Unavailable,
+		Connectors: c.Header.Connectors, ConnectOnly: c.Header.Surface == subjects.SurfaceSide,
 	}
 	return c, nil
 }

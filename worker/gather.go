@@ -18,6 +18,10 @@ type gathering struct {
 	unavailable []catalog.Unavailable
 	hidden      []string // the toolsets behind unavailable
 	warnings    []subjects.Warning
+
+	connectors bool   // are available to this session
+	asked      bool   // manage_connections is among defs
+	surface    string // of the session
 }
 
 // add takes the definitions of one source that are wanted, in scope and new.
@@ -31,8 +35,9 @@ func (g *gathering) add(defs []catalog.Definition, r run) {
 			continue
 		}
 		if d.Name == catalog.ManageConnections {
-			g.warn(subjects.WarnConnectorsMissing, d.Name, "left out: connectors are not available to this session")
-			continue
+			if d = g.manage(d); d == nil {
+				continue
+			}
 		}
 		if g.names[d.Name] {
 			g.warn(subjects.WarnNameDuplicate, d.Name, "left out: another source defines this name, and the first definition stands")

@@ -35,20 +35,20 @@ func (w *Worker) preflight(ctx context.Context, q *request) ([]byte, error) {
 		return nil, err
 	}
 	l = l.within(&s)
+	connected := w.connected(ctx, q.Tenant, l, &s)
 	out := subjects.PreflightReply{Tools: make(map[string]subjects.Preflight, len(r.Names))}
 	for _, name := range r.Names {
-		out.Tools[name] = w.preflightOne(q.Tenant, name, l, &s)
+		out.Tools[name] = w.preflightOne(q.Tenant, name, l, &s, connected)
 	}
 	return subjects.Encode(out)
 }
 
-func (w *Worker) preflightOne(tenant, name string, l *loaded, s *scope) subjects.Preflight {
+func (w *Worker) preflightOne(tenant, name string, l *loaded, s *scope, connected *call.Connectors) subjects.Preflight {
 	found := l.catalog.Resolve(name)
-	if found.Definition == nil {
-		e := found.Refusal()
-		if e == nil {
-			e = call.NoConnectors(name)
-		}
+	if found.Verdict == catalog.Connector {
+		return w.preflightConnector(tenant, found.Asked, s, connected)
+	}
+	if e := found.Refusal(); found.Definition == nil && e != nil {
 		return subjects.Preflight{Code: e.Code, Reason: e.Message}
 	}
 	p := w.calls.Judge(found.Definition, l.content.trusted, s.approval())

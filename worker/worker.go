@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"toolbridge/catalog"
+	"toolbridge/connectors"
 	"toolbridge/state"
 	"toolbridge/subjects"
 	"toolbridge/worker/call"
@@ -43,6 +44,10 @@ type Worker struct {
 	approvals  *approvals
 	changes    *changes
 	service    micro.Service
+	directory  *connectors.Directory // nil: there is no gateway
+	manage     *connectors.Manage    // nil: there is no gateway
+	portal     *connectors.Portal    // nil: there is no gateway
+	audits     jetstream.JetStream
 
 	slots    chan struct{}
 	waits    chan struct{} // requests that only wait for a call's result
@@ -87,6 +92,9 @@ func New(cfg Config, nc *nats.Conn) (*Worker, error) {
 	var err error
 	if w.packing, err = newPacking(); err != nil {
 		return nil, err
+	}
+	if cfg.Gateway != nil {
+		w.directory = connectors.NewDirectory(connectors.DirectoryConfig{Logger: cfg.Logger}, cfg.Gateway)
 	}
 	w.base, w.cancel = context.WithCancel(context.Background())
 	return w, nil
@@ -136,12 +144,17 @@ func (w *Worker) Start(ctx context.Context) error {
 	}
 	policy := w.cfg.Policy
 	policy.Dev = w.cfg.Dev
+	if w.cfg.Gateway != nil && w.cfg.Gateway.Accounts != nil {
+		w.manage = connectors.NewManage(connectors.ManageConfig{Space: w.cfg.Space, Logger: w.log}, w.cfg.Gateway, w.cfg.Gateway.Identities, w.nc, st, w.cfg.Gateway.Accounts.Operations)
+		w.portal = connectors.NewPortal(w.cfg.Gateway)
+	}
+	w.audits = calls.JS
 	w.approvals = newApprovals(w.nc, w.cfg.Space, st, calls, w.cfg.ApprovalWait, w.log)
 	w.calls = call.New(call.Config{
 		Space: w.cfg.Space, Policy: policy, RejectLocalBatches: w.cfg.RejectLocalBatches,
 		Timeout: w.cfg.ToolTimeout, Concurrency: w.cfg.ToolConcurrency, Slots: w.cfg.CallSlots, Lease: w.cfg.CallLease, Queued: w.cfg.CallQueued, Step: w.cfg.CallStep,
 		ApprovalTimeout: w.cfg.ApprovalTimeout, MaxResult: w.cfg.MaxResult, Logger: w.log,
-	}, w.nc, st, calls, w.bus, call.NewChecks(w.cfg.checks(), w.nc, st, calls), w.approvals)
+	}, w.nc, st, calls, w.route(), call.NewChecks(w.cfg.checks(), w.nc, st, calls), w.approvals)
 	for _, watch := range []func(context.Context, context.Context) (func(), error){w.grants.watch, w.registry.watch} {
 		var run func()
 		err := state.Retry(ctx, w.log, func(ctx context.Context) (err error) {
@@ -201,6 +214,7 @@ func (w *Worker) serve() error {
 		{subjects.VerbFetch, w.fetch},
 		{subjects.VerbPreflight, w.preflight},
 		{subjects.VerbStop, w.stopCalls},
+		{subjects.VerbConnectionAnswer, w.answerConnection},
 	} {
 		ours := func(a subjects.Address) bool { return a.Verb == e.verb }
 		if err := w.endpoint(string(e.verb), w.cfg.Space.AnySession(e.verb), ours, e.answer); err != nil {
@@ -213,6 +227,7 @@ func (w *Worker) serve() error {
 	}{
 		{subjects.AreaApprovalsList, w.cfg.Space.ApprovalList("*", "*"), w.listApprovals},
 		{subjects.AreaApprovalsDecide, w.cfg.Space.ApprovalDecide("*", "*"), w.decideApproval},
+		{subjects.AreaPortal, w.cfg.Space.Portal("*", "*"), w.servePortal},
 	} {
 		ours := func(a subjects.Address) bool { return a.Area == e.area }
 		if err := w.endpoint(e.area, e.subject, ours, e.answer); err != nil {
@@ -351,6 +366,9 @@ func (w *Worker) Stop(ctx context.Context) error {
 	<-idle
 	w.hands.close()
 	w.owned.Wait()
+	if w.directory != nil {
+		w.directory.Stop()
+	}
 	if w.bus != nil {
 		w.bus.Close()
 	}

@@ -37,7 +37,7 @@ func referenceDocument(d *Document, s *asciiScanner, to sink) {
 			to.add(&s.word, 1, true)
 		}
 	}
-	name := searchableName(cut(d.Name, MaxNameBytes))
+	name := d.searchable()
 	field(name)
 	if label := cut(d.SourceLabel, MaxNameBytes); labelAdds(name, label) {
 		field(label)
@@ -51,7 +51,7 @@ func referenceDocument(d *Document, s *asciiScanner, to sink) {
 // standardDocument sends the Standard ranking's terms of a document. It returns
 // how many words the document's own name has.
 func standardDocument(d *Document, s *scanner, to sink) int {
-	name := searchableName(cut(d.Name, MaxNameBytes))
+	name := d.searchable()
 	own := name
 	if at := strings.LastIndex(name, "__"); at >= 0 && at+2 < len(name) {
 		own = name[at+2:]

@@ -23,14 +23,16 @@ func (e *extraSink) add(w *word, frequency uint16, counted bool) {
 
 // isFormOf tells whether a word that the index has never seen is a form of a
 // slot's term. Stemming never changes a word's first byte, which spares most
-// words the work.
+// words the work; the extra documents of one search repeat the others.
 func (s *search) isFormOf(w *word, at int) bool {
 	stem := s.slots[at].stem
-	text := w.raw
-	if text == "" {
-		text = string(w.folded)
+	if stem == "" {
+		return false
 	}
-	return stem != "" && text != "" && stem[0] == text[0] && Stem(text) == stem
+	if w.raw != "" {
+		return w.raw[0] == stem[0] && s.index.stems.stem(w) == stem
+	}
+	return len(w.folded) > 0 && w.folded[0] == stem[0] && s.index.stems.stem(w) == stem
 }
 
 // readExtra analyses the extra documents of the search.

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -38,6 +39,17 @@ type Document struct {
 	Properties []string
 	// Aliases are further names. The Reference ranking does not see them.
 	Aliases []string
+	// Text is searched in place of Name, where it is set; what follows its last
+	// "__" counts as the tool's own name. A query that is the Name still finds it.
+	Text string
+}
+
+// searchable is the text that is searched as the document's name.
+func (d *Document) searchable() string {
+	if d.Text != "" {
+		return cut(d.Text, MaxNameBytes)
+	}
+	return searchableName(cut(d.Name, MaxNameBytes))
 }
 
 // Ranking selects the rules by which documents are analysed and ranked.
@@ -121,6 +133,13 @@ func BuildFor(r Ranking, docs []Document) *Index {
 	x := &Index{docs: docs, names: newNameTable(docs)}
 	x.analysed(r)
 	return x
+}
+
+// Named reports whether a query is a document's name, in whatever case.
+func (x *Index) Named(query string) bool {
+	query = strings.TrimFunc(query, isMargin)
+	var found [1]uint32
+	return len(x.names.find(x.docs, query, 1, found[:0])) > 0
 }
 
 // Len is the number of documents.

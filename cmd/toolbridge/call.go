@@ -73,7 +73,11 @@ func (c *callCommand) request(p *program) (r subjects.BridgeRequest, err error) 
 	if err != nil {
 		return r, err
 	}
-	r, err = client.NewBridgeRequest(from, subjects.ToolCall, client.CallArguments{Calls: []client.CallEntry{{Name: c.Name, Arguments: arguments}}})
+	if c.Name == subjects.ToolConnections { // the worker's own, not deferred
+		r, err = client.NewBridgeRequest(from, c.Name, arguments)
+	} else {
+		r, err = client.NewBridgeRequest(from, subjects.ToolCall, client.CallArguments{Calls: []client.CallEntry{{Name: c.Name, Arguments: arguments}}})
+	}
 	if c.ID != "" {
 		r.ID = c.ID
 	}

@@ -28,8 +28,10 @@ func (c *configCheckCommand) Run(p *program) error {
 		fmt.Fprintf(p.stderr, "toolbridge: %s can not be used: %s\n", c.File, count(len(faults.Problems), "error"))
 		return errReported
 	}
-	if inert := cfg.Inert(); len(inert) > 0 {
-		fmt.Fprintf(p.stdout, "%s: note: %s: %s\n", c.File, noEffect, strings.Join(inert, ", "))
+	if cfg.Catalog != "" {
+		if _, err := config.LoadCatalog(cfg.Catalog); err != nil {
+			return err
+		}
 	}
 	if len(warnings) > 0 {
 		fmt.Fprintf(p.stdout, "%s: usable, with %s\n", c.File, count(len(warnings), "warning"))

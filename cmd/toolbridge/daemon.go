@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"toolbridge/cmd/toolbridge/internal/config"
 	"toolbridge/connectors/mcp"
@@ -53,17 +55,11 @@ func (f daemonFlags) load(p *program, level slog.Level) (config.Config, *slog.Lo
 	if err != nil {
 		return cfg, log, err
 	}
-	if inert := cfg.Inert(); len(inert) > 0 {
-		log.Warn("configuration: "+noEffect, "file", f.Config, "keys", inert)
-	}
 	return cfg, log, nil
 }
 
 // gcPercent is the heap's growth between collections where GOGC says nothing.
 const gcPercent = 300
-
-// noEffect is said of what the configuration may hold already.
-const noEffect = "these keys are checked only: they have no effect in this version"
 
 func (f daemonFlags) logger(p *program, level slog.Level) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
@@ -94,17 +90,31 @@ func newHost(ctx context.Context, cfg config.Config, tenant string, servers []mc
 	if err != nil {
 		return nil, err
 	}
+	stores := state.Config{Replicas: cfg.Bus.Replicas}
 	var st *state.State
 	err = state.Retry(ctx, log, func(ctx context.Context) (err error) {
-		st, err = state.OpenRegistry(ctx, nc, state.Config{Replicas: cfg.Bus.Replicas})
+		st, err = state.OpenRegistry(ctx, nc, stores)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return mcp.New(mcp.Config{
-		Tenant: tenant, Servers: servers, Space: space, ReplyPrefixes: cfg.Bus.ReplyPrefixes, Logger: log,
-	}, nc, st)
+	hc := mcp.Config{Tenant: tenant, Servers: servers, Space: space, ReplyPrefixes: cfg.Bus.ReplyPrefixes, Logger: log}
+	if cfg.Catalog != "" {
+		if hc.Catalog, err = config.LoadCatalog(cfg.Catalog); err != nil {
+			return nil, err
+		}
+	}
+	if len(hc.Catalog) > 0 || slices.ContainsFunc(servers, func(s mcp.ServerConfig) bool { return s.Disabled }) {
+		js, err := jetstream.New(nc)
+		if err != nil {
+			return nil, err
+		}
+		if hc.Chosen, err = state.OpenServers(ctx, js, stores); err != nil {
+			return nil, err
+		}
+	}
+	return mcp.New(hc, nc, st)
 }
 
 // mcpServers are the servers of the configuration and of --mcp; of two with one

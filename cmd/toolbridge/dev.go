@@ -12,6 +12,7 @@ import (
 	"toolbridge/client"
 	"toolbridge/cmd/toolbridge/internal/config"
 	"toolbridge/cmd/toolbridge/internal/embedded"
+	"toolbridge/connectors"
 	"toolbridge/connectors/mcp"
 	"toolbridge/worker"
 )
@@ -25,6 +26,7 @@ type devCommand struct {
 	Store    string        `type:"path" env:"TOOLBRIDGE_STORE" placeholder:"DIR" help:"Folder of the data. Default: a folder of the user's own."`
 	MCP      []string      `name:"mcp" sep:"none" placeholder:"NAME='COMMAND ARGS'" help:"MCP server: a command, or an http(s) address; may be repeated."`
 	MCPWait  time.Duration `name:"mcp-wait" default:"60s" help:"How long to wait for MCP servers before dev is called ready."`
+	gatewayFlags
 	daemonFlags
 }
 
@@ -33,6 +35,9 @@ type devCommand struct {
 func (c *devCommand) Run(ctx context.Context, p *program) error {
 	if c.NATSPort < -1 || c.NATSPort > 65535 {
 		return usagef("--nats-port: 0 to 65535")
+	}
+	if err := c.checkGateway(); err != nil {
+		return err
 	}
 	cfg, log, err := c.load(p, slog.LevelWarn)
 	if err != nil {
@@ -52,7 +57,7 @@ func (c *devCommand) Run(ctx context.Context, p *program) error {
 		log.Warn("--http is ignored: this version has no web console")
 	}
 	d := &dev{cfg: cfg, log: log}
-	err = d.start(ctx, c, servers)
+	err = d.start(ctx, p, c, servers)
 	if err == nil {
 		d.seen(ctx)
 		if err = printLine(p.stdout, []byte(fmt.Sprintf("ready nats=%s http=-", d.server.URL()))); err == nil {
@@ -76,10 +81,12 @@ type dev struct {
 	worker *worker.Worker
 	host   *mcp.Host
 
+	gateway *connectors.Gateway // nil without connectors
+
 	session *client.Session // dev's own
 }
 
-func (d *dev) start(ctx context.Context, c *devCommand, servers []mcp.ServerConfig) error {
+func (d *dev) start(ctx context.Context, p *program, c *devCommand, servers []mcp.ServerConfig) error {
 	starting, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
 	var err error
@@ -94,6 +101,10 @@ func (d *dev) start(ctx context.Context, c *devCommand, servers []mcp.ServerConf
 		return err
 	}
 	wc.Dev, wc.Policy.Dev = true, true
+	if d.gateway, err = startGateway(starting, p, c.gatewayFlags, d.cfg, wc, d.nc, d.log); err != nil {
+		return err
+	}
+	wc.Gateway = d.gateway
 	if d.worker, err = worker.New(wc, d.nc); err != nil {
 		return err
 	}
@@ -107,7 +118,7 @@ func (d *dev) start(ctx context.Context, c *devCommand, servers []mcp.ServerConf
 	if d.session, err = own.Session(devTenant, devSession); err != nil {
 		return err
 	}
-	if len(servers) == 0 {
+	if len(servers) == 0 && d.cfg.Catalog == "" {
 		return nil
 	}
 	if d.host, err = newHost(starting, d.cfg, devTenant, servers, d.nc, d.log); err != nil {
@@ -137,6 +148,7 @@ func (d *dev) stop(ctx context.Context, grace time.Duration) error {
 	if d.host != nil {
 		errs = append(errs, d.host.Stop(bounded))
 	}
+	stopGateway(bounded, d.gateway)
 	if d.nc != nil {
 		hangUp(d.nc)
 	}

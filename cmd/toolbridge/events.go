@@ -113,7 +113,7 @@ func detail(e subjects.Event) string {
 	case e.Operation != "":
 		var targets []string
 		for _, t := range e.Targets {
-			targets = append(targets, t.Name+" "+string(t.Status))
+			targets = append(targets, t.Name+" "+string(t.State))
 		}
 		return e.Operation + " " + strings.Join(targets, ", ")
 	}

@@ -28,7 +28,7 @@ func (c *mcpHostCommand) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	if len(servers) == 0 {
+	if len(servers) == 0 && cfg.Catalog == "" {
 		return usagef("there is nothing to host: name servers with --mcp or under mcp.servers in the configuration")
 	}
 	nc, err := dial(ctx, c.busFlags, cfg, "toolbridge-mcp-host", log)

@@ -70,7 +70,7 @@ func TestEventsAreOneLineEach(t *testing.T) {
 		`{"type":"approval.settled","call_id":"c1","tool":"t","decision":{"id":"a1","state":"expired","reason":"expired"}}`: "approval.settled    c1 t approval a1 expired",
 		`{"type":"approval.requested","call_id":"c1","tool":"t","approval":{"id":"a1","reason":"two\nlines\u001b[31m"}}`:    "approval.requested  c1 t approval a1: two lines [31m",
 		`{"type":"tool.late","call_id":"c1","tool":"t","is_error":false}`:                                                   "tool.late           c1 t ok",
-		`{"type":"connection.update","operation":"o1","targets":[{"target":"x","name":"gmail","status":"connected"}]}`:      "connection.update   o1 gmail connected",
+		`{"type":"connection.update","operation":"o1","targets":[{"target":"x","name":"gmail","state":"connected"}]}`:       "connection.update   o1 gmail connected",
 		`{"type":"catalog.changed","catalog":"sha256:ab","toolset":"mcp-x"}`:                                                "catalog.changed     mcp-x sha256:ab",
 		`{"type":"brand.new"}`: "brand.new           ",
 	} {

@@ -15,11 +15,15 @@ import (
 
 type workerCommand struct {
 	busFlags
+	gatewayFlags
 	daemonFlags
 }
 
 // Run serves until the context ends, then drains.
 func (c *workerCommand) Run(ctx context.Context, p *program) error {
+	if err := c.checkGateway(); err != nil {
+		return err
+	}
 	cfg, log, err := c.load(p, slog.LevelInfo)
 	if err != nil {
 		return err
@@ -36,6 +40,15 @@ func (c *workerCommand) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer hangUp(nc)
+	gateway, err := startGateway(ctx, p, c.gatewayFlags, cfg, wc, nc, log)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	defer stopGateway(ctx, gateway)
+	wc.Gateway = gateway
 	w, err := startWorker(ctx, wc, nc, c.Grace)
 	if ctx.Err() != nil && err != nil {
 		return nil // stopped while JetStream did not answer

@@ -11,6 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"toolbridge/subjects"
 )
 
@@ -48,6 +50,12 @@ type Config struct {
 	Tenant string
 	// Servers to host. Names must differ. None is allowed.
 	Servers []ServerConfig
+	// Catalog are servers that users may have installed, by name. None of them runs
+	// before that, and nothing else can be installed.
+	Catalog []Offer
+	// Chosen remembers what users had installed and enabled, so that it runs again
+	// when the host does; nil: it runs until the host stops. See state.OpenServers.
+	Chosen jetstream.KeyValue
 	// Space builds the subjects; the zero value is the contract's prefix.
 	Space subjects.Space
 	// Executor is this host's token in the registry's keys. Default: random.
@@ -76,6 +84,12 @@ type Config struct {
 	FirstWorking, Working time.Duration
 }
 
+// Offer is one server of the operator's catalog.
+type Offer struct {
+	Server      ServerConfig
+	Description string // for people and models
+}
+
 // ServerConfig is one MCP server, over stdio (Command) or streamable HTTP (URL).
 //
 // Values of Env and Headers, and URL, may refer to the environment of the host
@@ -102,6 +116,10 @@ type ServerConfig struct {
 	// it redirects).
 	URL     string            `yaml:"url"`
 	Headers map[string]string `yaml:"headers"`
+
+	// Disabled keeps the server from being connected until somebody enables it with
+	// manage_connections.
+	Disabled bool `yaml:"disabled"`
 
 	// Trusted says that the hints of the server's tools may ease approvals,
 	// lanes and repeats.
@@ -290,6 +308,15 @@ func (c Config) check() error {
 		}
 		seen[s.Name] = true
 	}
+	for _, o := range c.Catalog {
+		if err := o.Server.Check(); err != nil {
+			errs = append(errs, fmt.Errorf("catalog: %w", err))
+		}
+		if seen[o.Server.Name] {
+			errs = append(errs, fmt.Errorf("MCP server %q of the catalog is configured already, or stands there twice", o.Server.Name))
+		}
+		seen[o.Server.Name] = true
+	}
 	return errors.Join(errs...)
 }
 
@@ -312,6 +339,11 @@ func (c Config) withDefaults(random string) Config {
 		servers[i] = s.withDefaults()
 	}
 	c.Servers = servers
+	catalog := make([]Offer, len(c.Catalog))
+	for i, o := range c.Catalog {
+		catalog[i] = Offer{o.Server.withDefaults(), o.Description}
+	}
+	c.Catalog = catalog
 	return c
 }
 

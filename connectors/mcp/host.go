@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +23,9 @@ type Host struct {
 	nc      *nats.Conn
 	state   *state.State
 	env     lookup
+	chooser chooser // servers that users install and enable
+
+	listing sync.RWMutex // over servers
 	servers []*server
 
 	composing sync.Mutex
@@ -29,6 +34,9 @@ type Host struct {
 	life        sync.Mutex
 	started     bool
 	stopped     bool
+	registry    context.Context // of what keeps registrations
+	connecting  context.Context // of what keeps servers connected
+	killing     context.Context // of processes
 	endRegistry context.CancelFunc
 	endServers  context.CancelFunc
 	kill        context.CancelFunc
@@ -42,7 +50,11 @@ func New(cfg Config, nc *nats.Conn, st *state.State) (*Host, error) {
 		return nil, fmt.Errorf("MCP host: %w", err)
 	}
 	h := &Host{cfg: cfg.withDefaults("mcp-" + nuid.Next()), nc: nc, state: st, env: os.LookupEnv, lists: map[string][]listedTool{}}
+	h.chooser = newChooser(h)
 	for _, c := range h.cfg.Servers {
+		if c.Disabled {
+			continue
+		}
 		s, err := newServer(h, c)
 		if err != nil {
 			return nil, fmt.Errorf("MCP host: %w", err)
@@ -61,30 +73,98 @@ func (h *Host) Start(ctx context.Context) error {
 	if h.started || h.stopped {
 		return errors.New("MCP host: it was started or stopped before")
 	}
-	for i, s := range h.servers {
-		err := s.subscribeCancels()
-		if err == nil {
-			err = s.register(ctx)
-		}
+	chosen, err := h.chooser.remembered(ctx)
+	if err != nil {
+		return fmt.Errorf("MCP host: %w", err)
+	}
+	for _, c := range chosen {
+		s, err := newServer(h, c)
 		if err != nil {
-			for _, s := range h.servers[:i+1] {
+			return fmt.Errorf("MCP host: %w", err)
+		}
+		h.servers = append(h.servers, s)
+	}
+	for i, s := range h.servers {
+		if err := s.offer(ctx); err != nil {
+			for _, s := range h.servers[:i] {
 				s.unsubscribeCancels()
 				_ = s.withdraw(ctx)
 			}
 			return fmt.Errorf("MCP host: toolset %s: %w", s.toolset, err)
 		}
 	}
+	if err := h.chooser.start(); err != nil {
+		return fmt.Errorf("MCP host: %w", err)
+	}
 	h.started = true
 	base := context.WithoutCancel(ctx)
-	registry, endRegistry := context.WithCancel(base)
-	servers, endServers := context.WithCancel(base)
-	killing, kill := context.WithCancel(base)
-	h.endRegistry, h.endServers, h.kill = endRegistry, endServers, kill
+	h.registry, h.endRegistry = context.WithCancel(base)
+	h.connecting, h.endServers = context.WithCancel(base)
+	h.killing, h.kill = context.WithCancel(base)
 	for _, s := range h.servers {
-		h.registries.Go(func() { s.keepRegistered(registry) })
-		h.supervisors.Go(func() { s.supervise(servers, killing) })
+		h.run(s)
 	}
-	h.registries.Go(func() { h.watchConnection(registry) })
+	h.registries.Go(func() { h.watchConnection(h.registry) })
+	return nil
+}
+
+// run keeps a server registered and connected.
+func (h *Host) run(s *server) {
+	h.registries.Go(func() { s.keepRegistered(h.registry) })
+	h.supervisors.Go(func() { s.supervise(h.connecting, h.killing) })
+}
+
+// offer registers a server for the first time.
+func (s *server) offer(ctx context.Context) error {
+	err := s.subscribeCancels()
+	if err == nil {
+		err = s.register(ctx)
+	}
+	if err != nil {
+		s.unsubscribeCancels()
+		_ = s.withdraw(ctx)
+	}
+	return err
+}
+
+// add hosts one more server, while the host runs.
+func (h *Host) add(ctx context.Context, cfg ServerConfig) error {
+	h.life.Lock()
+	defer h.life.Unlock()
+	if !h.started || h.stopped {
+		return errStopping
+	}
+	if h.named(cfg.Name) != nil {
+		return nil
+	}
+	s, err := newServer(h, cfg)
+	if err == nil {
+		err = s.offer(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("toolset %s: %w", cfg.Toolset(), err)
+	}
+	h.listing.Lock()
+	h.servers = append(h.servers, s)
+	h.listing.Unlock()
+	h.run(s)
+	return nil
+}
+
+// all are the servers that are hosted now.
+func (h *Host) all() []*server {
+	h.listing.RLock()
+	defer h.listing.RUnlock()
+	return slices.Clone(h.servers)
+}
+
+// named is the hosted server of that name, whatever its case; nil when there is none.
+func (h *Host) named(name string) *server {
+	for _, s := range h.all() {
+		if strings.EqualFold(s.cfg.Name, name) {
+			return s
+		}
+	}
 	return nil
 }
 
@@ -100,7 +180,7 @@ func (h *Host) watchConnection(ctx context.Context) {
 			if !ok {
 				return
 			}
-			for _, s := range h.servers {
+			for _, s := range h.all() {
 				s.storeAgain.Store(true) // the store may be another one now
 				signal(s.kick)
 			}
@@ -111,7 +191,7 @@ func (h *Host) watchConnection(ctx context.Context) {
 // Ready returns when every server has connected, or failed to, once, and the
 // registry shows it; or with the error of ctx.
 func (h *Host) Ready(ctx context.Context) error {
-	for _, s := range h.servers {
+	for _, s := range h.all() {
 		select {
 		case <-s.first:
 		case <-ctx.Done():
@@ -133,6 +213,7 @@ func (h *Host) Stop(ctx context.Context) error {
 		return nil
 	}
 	h.stopped = true
+	h.chooser.stop()
 
 	// Withdrawing must not fail because the caller has no time left.
 	h.endRegistry()
@@ -243,7 +324,7 @@ func (h *Host) compose(server string, tools []listedTool) error {
 	h.lists[server] = tools
 	shown, warnings := compose(h.lists)
 	var errs []error
-	for _, s := range h.servers {
+	for _, s := range h.all() {
 		if _, known := h.lists[s.cfg.Name]; !known {
 			continue
 		}
@@ -270,8 +351,9 @@ type ServerStatus struct {
 
 // Status is how the servers stand, in the order of the configuration.
 func (h *Host) Status() []ServerStatus {
-	out := make([]ServerStatus, 0, len(h.servers))
-	for _, s := range h.servers {
+	servers := h.all()
+	out := make([]ServerStatus, 0, len(servers))
+	for _, s := range servers {
 		s.mu.Lock()
 		out = append(out, ServerStatus{
 			Name: s.cfg.Name, Toolset: s.toolset, State: s.state, Reason: s.reason, ToolCount: len(s.defs.tools),

@@ -41,6 +41,7 @@ type server struct {
 	retiring   sync.WaitGroup
 
 	kick       chan struct{} // holds one: the registry is out of date
+	again      chan struct{} // holds one: try to connect now
 	first      chan struct{} // closed when the first attempt to connect has been registered
 	registry   registryKey
 	storeAgain atomic.Bool // the definitions may not be in the store any more
@@ -64,7 +65,7 @@ func newServer(h *Host, cfg ServerConfig) (*server, error) {
 		host: h, cfg: cfg, toolset: cfg.Toolset(), log: h.cfg.Logger.With("mcp_server", cfg.Name),
 		executions: newExecutions(time.Now),
 		intake:     make(chan struct{}, cfg.MaxConcurrent+cfg.MaxPending), slots: make(chan struct{}, cfg.MaxConcurrent),
-		kick: make(chan struct{}, 1), first: make(chan struct{}), moved: make(chan struct{}),
+		kick: make(chan struct{}, 1), again: make(chan struct{}, 1), first: make(chan struct{}), moved: make(chan struct{}),
 		state: subjects.StateConnecting, reason: "connecting for the first time",
 	}
 	var err error
@@ -84,7 +85,7 @@ func (s *server) supervise(ctx, kill context.Context) {
 			}
 			s.unavailable(err)
 			failures++
-			sleep(ctx, s.pause(failures))
+			s.rest(ctx, s.pause(failures))
 			continue
 		}
 		since := time.Now()
@@ -98,9 +99,19 @@ func (s *server) supervise(ctx, kill context.Context) {
 			sleep(ctx, s.pause(1))
 		case !redial:
 			failures++
-			sleep(ctx, s.pause(failures))
+			s.rest(ctx, s.pause(failures))
 		}
 	}
+}
+
+// rest waits before the server is tried again, or until somebody asks for it.
+func (s *server) rest(ctx context.Context, d time.Duration) {
+	if sleepUnless(ctx, s.again, d) || ctx.Err() != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setState(subjects.StateConnecting, "connecting again")
 }
 
 // connect dials the server and reads its tools.

@@ -6,8 +6,9 @@
 //	go test ./test/bench -bench . -run '^$'
 //
 // Server, service and clients are three processes on the loopback: the test binary
-// starts itself again in the roles "server" and "service". Everything measured is
-// generated; nothing is read from disk.
+// starts itself again in the roles "server" and "service", and "gateway" where
+// hosted tools are called. Everything measured is generated; nothing is read from
+// disk.
 //
 // TOOLBRIDGE_BENCH_CPUPROFILE=FILE writes a CPU profile of the service process.
 package bench

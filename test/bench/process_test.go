@@ -18,7 +18,7 @@ import (
 const roleVariable = "TOOLBRIDGE_BENCH_ROLE"
 
 func TestMain(m *testing.M) {
-	role, ok := map[string]func() error{"server": runServer, "service": runService}[os.Getenv(roleVariable)]
+	role, ok := map[string]func() error{"server": runServer, "service": runService, "gateway": runGateway}[os.Getenv(roleVariable)]
 	if !ok {
 		os.Exit(m.Run())
 	}

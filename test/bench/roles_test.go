@@ -79,7 +79,14 @@ func runService() (err error) {
 		return err
 	}
 	defer nc.Close()
-	w, err := worker.New(worker.Config{Dev: true, Logger: slog.New(slog.DiscardHandler)}, nc)
+	cfg := worker.Config{Dev: true, Logger: slog.New(slog.DiscardHandler)}
+	if origin := os.Getenv(gatewayVariable); origin != "" {
+		if cfg.Gateway, err = openGateway(ctx, nc, origin); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, cfg.Gateway.Stop(context.Background())) }()
+	}
+	w, err := worker.New(cfg, nc)
 	if err != nil {
 		return err
 	}

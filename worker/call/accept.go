@@ -35,8 +35,11 @@ func (e *Engine) Accept(ctx context.Context, c Call) (Accepted, error) {
 	e.step(StepAccept, k)
 	now := time.Now()
 	r := &Record{
-		Version: recordVersion, Token: nuid.Next(), Body: digest(c.Arguments, c.CatalogHash), Accepted: now.UnixMilli(),
-		User: c.User, Trace: c.Trace, Batch: p.batch, Entries: p.entries,
+		Version: recordVersion, Token: nuid.Next(), Body: digest(c.Arguments, c.CatalogHash+c.Direct), Accepted: now.UnixMilli(),
+		User: c.User, Trace: c.Trace, Batch: p.batch, Entries: p.entries, Single: p.single, Direct: c.Direct,
+	}
+	if c.Connectors != nil {
+		r.Surface = c.Connectors.Surface
 	}
 	var l *live // set when this worker runs the call itself
 	if r.allDone() {
@@ -116,8 +119,9 @@ func (e *Engine) reserve() bool {
 // start runs a call in the slot that was reserved for it; unless it was stored,
 // the slot is given back.
 func (e *Engine) start(l *live, r *Record, revision uint64, stored bool) {
+	l.slot = &slot{e: e}
 	free := func() {
-		<-e.slots
+		l.slot.free()
 		e.owned.Done()
 	}
 	if !stored {

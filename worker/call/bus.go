@@ -46,7 +46,15 @@ const (
 )
 
 // Execute implements Executor.
-func (b *Bus) Execute(ctx context.Context, e Execution) (json.RawMessage, *subjects.SlotError) {
+func (b *Bus) Execute(ctx context.Context, e Execution) Outcome {
+	response, err := b.execute(ctx, e)
+	return Outcome{
+		Response: response, Error: err,
+		Unsent: err != nil && (err.Code == subjects.CodeInterrupted || err.Code == subjects.CodeExecutorUnavailable),
+	}
+}
+
+func (b *Bus) execute(ctx context.Context, e Execution) (json.RawMessage, *subjects.SlotError) {
 	for attempt := 1; ; attempt++ {
 		reply, slotErr := b.once(ctx, e)
 		if slotErr != nil {

@@ -82,6 +82,11 @@ func (l *live) judgeEntry(index int, entry *Entry, record *Record) *subjects.Slo
 		q.Repair = func(changed json.RawMessage) (json.RawMessage, *arguments.Invalid) {
 			return arguments.Compile(entry.Schema).Repair(changed)
 		}
+		if entry.Place == AtGateway { // these go their whole way in input order
+			if l.awaitTurn(index); Stopped(l.ctx) {
+				return stoppedError()
+			}
+		}
 		v := e.checks.Before(l.ctx, q)
 		if v.Block != nil {
 			return v.Block
@@ -134,6 +139,9 @@ func (l *live) judgeEntry(index int, entry *Entry, record *Record) *subjects.Slo
 // rejudge applies the policy to arguments that a hook has changed: a rule that
 // looks at arguments sees the final ones. What was asked for stays asked for.
 func (l *live) rejudge(entry *Entry) *subjects.SlotError {
+	if entry.Place == AtGateway {
+		return l.rejudgeConnector(entry)
+	}
 	d := l.e.cfg.Policy.Decide(approval.Request{Tool: entry.Name, Toolset: entry.Toolset, ReadOnly: entry.ReadOnly, Arguments: entry.Arguments})
 	switch d.Action {
 	case approval.Deny:
@@ -160,6 +168,8 @@ const ownProcess = "session"
 // executor is who would run an entry, as approvals are bound to it.
 func (e *Entry) executor() string {
 	switch {
+	case e.Place != OnBus:
+		return "toolbridge " + string(e.Place)
 	case !e.Registry:
 		return ownProcess
 	case e.Toolset == ownProcess:

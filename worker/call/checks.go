@@ -96,16 +96,13 @@ func (c *checks) Refused(tool string) *subjects.SlotError { return c.rails.denie
 // another, each with the arguments that the one before it left, then the
 // patterns again when the arguments have changed.
 func (c *checks) Before(ctx context.Context, q Check) Verdict {
-	if block := c.rails.denied(q.Tool); block != nil {
-		return Verdict{Block: block}
-	}
-	if block := c.rails.matched(q.Tool, q.Arguments); block != nil {
+	if block := c.blocked(q, true); block != nil {
 		return Verdict{Block: block}
 	}
 	var v Verdict
 	for i := range c.pre {
 		h := &c.pre[i]
-		if !h.matches(q.Tool) {
+		if !h.matchesAny(q) {
 			continue
 		}
 		answer, err := c.asker.ask(ctx, h, q, nil)
@@ -132,11 +129,26 @@ func (c *checks) Before(ctx context.Context, q Check) Verdict {
 		q.Arguments, v.Arguments = changed, changed
 	}
 	if v.Arguments != nil {
-		if block := c.rails.matched(q.Tool, q.Arguments); block != nil {
+		if block := c.blocked(q, false); block != nil {
 			return Verdict{Block: block}
 		}
 	}
 	return v
+}
+
+// blocked is what the guardrails say of an entry under any of its names.
+func (c *checks) blocked(q Check, first bool) *subjects.SlotError {
+	for _, name := range append([]string{q.Tool}, q.Also...) {
+		if first {
+			if block := c.rails.denied(name); block != nil {
+				return block
+			}
+		}
+		if block := c.rails.matched(name, q.Arguments); block != nil {
+			return block
+		}
+	}
+	return nil
 }
 
 // Count implements Checks.
@@ -165,7 +177,7 @@ const countWithin = 5 * time.Second
 func (c *checks) After(ctx context.Context, q Check, result json.RawMessage) (json.RawMessage, *subjects.SlotError) {
 	for i := range c.post {
 		h := &c.post[i]
-		if !h.matches(q.Tool) {
+		if !h.matchesAny(q) {
 			continue
 		}
 		answer, err := c.asker.ask(ctx, h, q, result)

@@ -21,6 +21,8 @@ type live struct {
 	lost     bool         // another worker has taken over
 	spent    bool         // this claim was one too many
 	stopped  bool         // a stop was seen, the executions are cancelled
+	slot     *slot        // where the call has its place, until it is parked
+	parked   bool         // it waits for a person and holds no slot
 	tasks    int          // under way
 	idle     *sync.Cond   // on mu: the last task has ended
 	parallel chan struct{}

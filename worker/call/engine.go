@@ -118,15 +118,20 @@ func (c Config) withDefaults() Config {
 }
 
 // Executor runs one execution. It returns when the outcome is known, or when
-// nobody can know it any more; it never returns both parts.
+// nobody can know it any more.
 type Executor interface {
-	Execute(ctx context.Context, e Execution) (json.RawMessage, *subjects.SlotError)
+	Execute(ctx context.Context, e Execution) Outcome
 }
 
 // Execution is one entry, ready to be sent.
 type Execution struct {
 	Tenant, Session string
+	CallID          string
+	Index           int
 	ID              string // "<call id>.<index>"
+	Place           Place
+	User            string // of the session's grant when the call was accepted
+	Surface         string // of the session
 	Name            string // for people
 	Tool            string // as the executor knows it
 	Toolset         string
@@ -139,6 +144,15 @@ type Execution struct {
 	Repeatable      bool // safe to repeat
 	Trace           [3]string
 	Sent            func() // called once it has left, when not nil
+	// Parks is called once the execution only waits for a person: the call holds no
+	// slot from then on.
+	Parks func()
+	// Continue reports whether what has begun may go on to a further request: false
+	// once a stop has been written down, or another worker has the call.
+	Continue func() bool
+	// Leaving is closed when the worker is stopping and waits no longer, also for an
+	// execution that a stop has cancelled before.
+	Leaving <-chan struct{}
 }
 
 // Checks are what stands between a valid entry and its start: guardrails and
@@ -162,6 +176,7 @@ type Check struct {
 	Tenant, Session, CallID string
 	Index                   int
 	Tool                    string
+	Also                    []string // further names of what it may run
 	Arguments               json.RawMessage
 	Trace                   [3]string
 	// Repair holds changed arguments against the tool's schema; set for Before.
@@ -214,6 +229,7 @@ type Engine struct {
 	cancelled atomic.Pointer[time.Time] // when running calls were cut off
 
 	slots    chan struct{}
+	parked   chan struct{} // calls that run without a slot
 	stopping chan struct{} // closed: pull nothing more
 	base     context.Context
 	cancel   context.CancelCauseFunc
@@ -240,6 +256,7 @@ func New(cfg Config, nc *nats.Conn, st *state.State, calls *state.Calls, executo
 	e.log = e.cfg.Logger
 	e.outbox, e.unready = newOutbox(nc, e.log)
 	e.slots = make(chan struct{}, e.cfg.Slots)
+	e.parked = make(chan struct{}, maxParked)
 	e.base, e.cancel = context.WithCancelCause(context.Background())
 	e.cutPulls = func() {}
 	return e
@@ -337,8 +354,9 @@ func (e *Engine) pull(ctx context.Context, it jetstream.MessagesContext) {
 		default:
 		}
 		e.owned.Go(func() {
-			defer func() { <-e.slots }()
-			e.work(msg)
+			place := &slot{e: e}
+			defer place.free()
+			e.work(msg, place)
 		})
 	}
 }

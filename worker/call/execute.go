@@ -2,7 +2,6 @@ package call
 
 import (
 	"encoding/json"
-	"errors"
 	"time"
 
 	"toolbridge/subjects"
@@ -17,53 +16,9 @@ func (l *live) runEntry(index int) {
 		l.parallel <- struct{}{}
 		defer func() { <-l.parallel }()
 	}
-	k := l.key
-	id := executionID(k.id, index)
-	l.e.event(k, record.Trace, subjects.Event{Type: subjects.EventToolStarted, Index: ptr(index), Tool: entry.Name})
-	tool := entry.Tool
-	if tool == "" {
-		tool = entry.Name
-	}
-	response, slotErr := l.e.executor.Execute(l.ctx, Execution{
-		Tenant: k.tenant, Session: k.session, ID: id, Name: entry.Name, Tool: tool, Toolset: entry.Toolset, Registry: entry.Registry,
-		SHA256: entry.SHA256, Arguments: entry.Arguments, IdempotencyKey: idempotencyKey(k.tenant, k.session, id),
-		StartBy: l.startBy(), Timeout: l.e.cfg.Timeout, Repeatable: entry.Repeatable, Trace: record.Trace, Sent: l.e.sent(k),
-	})
-	l.e.step(StepReplied, k)
-	handBack := slotErr != nil && slotErr.Code == subjects.CodeInterrupted && l.e.base.Err() != nil
-	slotErr = entry.truth(slotErr)
-	if slotErr == nil && l.e.checks != nil {
-		// The result is there; neither a stop nor the worker's end keeps a hook
-		// from seeing it.
-		response, slotErr = l.e.checks.After(l.e.writing(), l.check(index, entry, record), response)
-	}
-	kept, err := l.e.keep(l.e.writing(), response)
-	if err != nil && slotErr == nil {
-		slotErr = &subjects.SlotError{Code: subjects.CodeResultTooLarge, Message: entry.Name + " has run, but its result could not be kept: " + err.Error()}
-	}
-	if slotErr != nil {
-		kept = nil
-	}
-	err = l.done(index, func(r *Record) bool {
-		if handBack && !r.Stopped { // it was not sent; another worker does it
-			r.unstart(index)
-			return true
-		}
-		r.finish(index, kept, slotErr)
-		return true
-	})
-	if handBack && err == nil {
-		return
-	}
-	if errors.Is(err, errLost) {
-		l.e.late(k, record, index, response, slotErr)
-		return
-	}
-	if err != nil {
-		l.giveAway(err)
-		return
-	}
-	l.e.finished(k, record, index, slotErr)
+	l.e.event(l.key, record.Trace, subjects.Event{Type: subjects.EventToolStarted, Index: ptr(index), Tool: entry.Name})
+	end := l.settle(index, &entry, record, l.e.executor.Execute(l.ctx, l.execution(index, &entry, record)))
+	end.told(l, record, l.done(index, end.write))
 }
 
 // startBy is until when what is sent now may start: well before the lease ends,
@@ -78,7 +33,7 @@ func (l *live) startBy() time.Time {
 }
 
 func (l *live) check(index int, entry Entry, record *Record) Check {
-	return Check{Tenant: l.key.tenant, Session: l.key.session, CallID: l.key.id, Index: index, Tool: entry.Name, Arguments: entry.Arguments, Trace: record.Trace}
+	return Check{Tenant: l.key.tenant, Session: l.key.session, CallID: l.key.id, Index: index, Tool: entry.Name, Also: entry.Also, Arguments: entry.Arguments, Trace: record.Trace}
 }
 
 // executionID names one execution of a call.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -42,6 +43,11 @@ const (
 
 func (h *Hook) matches(tool string) bool {
 	return h.Match == "" || subjects.MatchGlob(h.Match, tool)
+}
+
+// matchesAny reports whether a hook is asked about an entry, under any of its names.
+func (h *Hook) matchesAny(q Check) bool {
+	return h.matches(q.Tool) || slices.ContainsFunc(q.Also, h.matches)
 }
 
 func (h *Hook) validate() error {

@@ -65,6 +65,7 @@ type op struct {
 type script struct {
 	Queued bool
 	Slots  int
+	Single bool // a connector-only batch goes out in one request
 	Calls  [][]entryPlan
 	Ops    []op
 }
@@ -74,6 +75,7 @@ var machineTools = map[string]struct{ parallel, repeatable bool }{
 	"mcp__m__seq_rep": {false, true},
 	"mcp__m__par":     {true, false},
 	"mcp__m__par_rep": {true, true},
+	hostedTool:        {false, true},
 }
 
 const machineDefinitions = `[
@@ -91,7 +93,7 @@ var points = []string{
 }
 
 func drawScript(t *rapid.T) script {
-	tools := []string{"mcp__m__seq", "mcp__m__seq_rep", "mcp__m__par", "mcp__m__par_rep"}
+	tools := []string{"mcp__m__seq", "mcp__m__seq_rep", "mcp__m__par", "mcp__m__par_rep", hostedTool, hostedTool}
 	entry := rapid.Custom(func(t *rapid.T) entryPlan {
 		return entryPlan{
 			Tool:  rapid.SampledFrom(tools).Draw(t, "tool"),
@@ -111,7 +113,8 @@ func drawScript(t *rapid.T) script {
 	})
 	return script{
 		Queued: rapid.Bool().Draw(t, "queued"), Slots: rapid.SampledFrom([]int{1, 2, 8}).Draw(t, "slots"),
-		Calls: calls, Ops: rapid.SliceOfN(event, 1, 25).Draw(t, "ops"),
+		Single: rapid.Bool().Draw(t, "single"),
+		Calls:  calls, Ops: rapid.SliceOfN(event, 1, 25).Draw(t, "ops"),
 	}
 }
 
@@ -152,6 +155,7 @@ type world struct {
 
 	mu        sync.Mutex
 	starts    map[string][]start // by execution id
+	keys      map[string]string  // of the gateway's executions, by execution id
 	published map[string][][]byte
 	accepted  map[int]bool
 	answered  map[int][]byte // reply that a requester has got
@@ -264,7 +268,7 @@ func (p inProcess) InProcessConn() (net.Conn, error) {
 
 func newWorld(t *testing.T, s script, logs bool) *world {
 	w := &world{
-		t: t, script: s, log: slog.New(slog.DiscardHandler), starts: map[string][]start{}, published: map[string][][]byte{}, accepted: map[int]bool{},
+		t: t, script: s, log: slog.New(slog.DiscardHandler), starts: map[string][]start{}, keys: map[string]string{}, published: map[string][][]byte{}, accepted: map[int]bool{},
 		answered: map[int][]byte{}, stopped: map[int][]int{}, anyStop: map[int]bool{},
 	}
 	if logs {
@@ -381,7 +385,15 @@ type executor struct {
 	n *node
 }
 
-func (x *executor) Execute(ctx context.Context, e call.Execution) (json.RawMessage, *subjects.SlotError) {
+func (x *executor) Execute(ctx context.Context, e call.Execution) call.Outcome {
+	if e.Place == call.AtGateway {
+		return x.hosted(ctx, e)
+	}
+	response, err := x.run(ctx, e)
+	return call.Outcome{Response: response, Error: err, Unsent: err != nil && (err.Code == subjects.CodeInterrupted || err.Code == subjects.CodeExecutorUnavailable)}
+}
+
+func (x *executor) run(ctx context.Context, e call.Execution) (json.RawMessage, *subjects.SlotError) {
 	x.n.gate.pass()
 	if ctx.Err() != nil {
 		return nil, &subjects.SlotError{Code: subjects.CodeInterrupted, Message: "not started"}
@@ -442,7 +454,8 @@ func (w *world) request(i int, other bool) call.Call {
 	}
 	return call.Call{
 		Tenant: machineTenant, Session: machineSession, ID: callID(i), Arguments: body, CatalogHash: "h", Catalog: w.catalog,
-		Trusted: func(string) bool { return true }, Live: func(string) (call.Live, bool) { return call.Live{State: subjects.StateReady}, true },
+		Connectors: &call.Connectors{Single: w.script.Single, Allows: func(string) bool { return true }},
+		Trusted:    func(string) bool { return true }, Live: func(string) (call.Live, bool) { return call.Live{State: subjects.StateReady}, true },
 	}
 }
 
@@ -695,7 +708,7 @@ func (w *world) checkSlots(i int, plan []entryPlan, reply []byte, bad func(strin
 		return
 	}
 	var slots []slot
-	if len(plan) > 1 {
+	if isBatch(plan) {
 		var batch struct {
 			Results []slot `json:"results"`
 		}
@@ -720,7 +733,7 @@ func (w *world) checkSlots(i int, plan []entryPlan, reply []byte, bad func(strin
 	for n, s := range slots {
 		starts := w.starts[fmt.Sprintf("c%d.%d", i, n)]
 		what := fmt.Sprintf("entry %d.%d (%s, started %d times): %s", i, n, plan[n].Tool, len(starts), encoded(s))
-		if s.Index != n && len(plan) > 1 {
+		if s.Index != n && isBatch(plan) {
 			bad("%s: out of place", what)
 		}
 		if len(starts) > 1 && !machineTools[plan[n].Tool].repeatable {
@@ -753,6 +766,7 @@ func (w *world) checkSlots(i int, plan []entryPlan, reply []byte, bad func(strin
 			case cancelled && len(starts) == 0:
 				bad("%s: it was not started", what)
 			case cancelled: // by a stop, or by a worker that left
+			case plan[n].Tool == hostedTool && len(starts) > 0: // a worker left it to others, and a stop came before them
 			case !w.disturbed:
 				bad("%s: nothing was lost", what)
 			}
@@ -765,6 +779,9 @@ func (w *world) checkSlots(i int, plan []entryPlan, reply []byte, bad func(strin
 // checkOrder: an entry of the ordered lane is never started before the one ahead
 // of it was settled.
 func (w *world) checkOrder(i int, plan []entryPlan, bad func(string, ...any)) {
+	if w.script.Single && onlyHosted(plan) {
+		return // they start together
+	}
 	var before start
 	var last string
 	for n, p := range plan {

@@ -21,6 +21,11 @@ type Call struct {
 	User                string // of the session's grant
 	Approval            string // the strictest word of the session's grants
 	Live                func(toolset string) (Live, bool)
+	// Connectors is what the session may reach through the gateway; nil: nothing.
+	Connectors *Connectors
+	// Direct names the worker's own tool that was called by its name, with Arguments
+	// as its own; "" is a tool_call.
+	Direct string
 	// Stored, when not nil, is called by Run once the call is stored and only its
 	// result is waited for.
 	Stored func()
@@ -35,18 +40,22 @@ type Live struct {
 type planned struct {
 	entries []Entry
 	batch   bool
+	single  bool                // all that the gateway executes goes out in one request
 	input   string              // the same for equal calls, however they are spelled
 	refusal *arguments.Refusal  // the envelope as a whole can not be read
 	refused *subjects.SlotError // it can, and is refused as a whole
 }
 
 func (e *Engine) plan(c Call) planned {
+	if c.Direct != "" {
+		return e.planDirect(c)
+	}
 	list, refusal := arguments.Normalize(c.Arguments, arguments.NormalizeOptions{})
 	if refusal != nil {
 		return planned{input: refusal.Key, refusal: refusal}
 	}
 	p := planned{batch: len(list) > 1}
-	local := false
+	local := false // some entry is none of a connector
 	for _, item := range list {
 		p.input += item.Key()
 		if catalog.IsConnector(item.Name) {
@@ -59,6 +68,7 @@ func (e *Engine) plan(c Call) planned {
 		p.refused = oneAtATime(list)
 		return p
 	}
+	p.single = !local && c.Connectors != nil && c.Connectors.Single
 	p.entries = make([]Entry, len(list))
 	for i, item := range list {
 		p.entries[i] = e.prepare(item, c)
@@ -76,8 +86,8 @@ func (e *Engine) prepare(item arguments.Entry, c Call) Entry {
 		return done(item.Name, err)
 	}
 	d := found.Definition
-	if d == nil { // a connector's tool: no gateway serves this session
-		return done(item.Name, NoConnectors(item.Name))
+	if d == nil { // a connector's tool
+		return e.prepareConnector(item, c)
 	}
 	if e.checks != nil {
 		if err := e.checks.Refused(d.Name); err != nil {

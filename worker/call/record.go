@@ -36,6 +36,9 @@ type Record struct {
 	Epoch    uint64    `json:"epoch,omitempty"` // of the last lease
 	Attempts int       `json:"attempts,omitempty"`
 	Stopped  bool      `json:"stopped,omitempty"` // a stop has been here; without Body it came first
+	Surface  string    `json:"surface,omitempty"` // of the session
+	Single   bool      `json:"single,omitempty"`  // its connector entries go out in one request
+	Direct   string    `json:"direct,omitempty"`  // the worker's own tool that was called by its name, in place of tool_call
 	Closed   uint64    `json:"closed,omitempty"`  // epoch of the lease that made it final; 0: none did
 	Finished int64     `json:"finished,omitempty"`
 	Reply    *Kept     `json:"reply,omitempty"` // once final
@@ -57,6 +60,9 @@ type Entry struct {
 	Tool       string              `json:"tool,omitempty"` // as its executor knows it, where that differs
 	Toolset    string              `json:"toolset,omitempty"`
 	Registry   bool                `json:"registry,omitempty"`
+	Place      Place               `json:"place,omitempty"`
+	Key        string              `json:"key,omitempty"`    // idempotency key that its requests go with, where it is not made of the ids
+	Also       []string            `json:"also,omitempty"`   // further names of what it may run
 	SHA256     string              `json:"sha256,omitempty"` // of the definition
 	Arguments  json.RawMessage     `json:"arguments,omitempty"`
 	Parallel   bool                `json:"parallel,omitempty"`
@@ -74,6 +80,7 @@ type Entry struct {
 	Started    int64               `json:"started,omitempty"` // unix milliseconds
 	Response   *Kept               `json:"response,omitempty"`
 	Error      *subjects.SlotError `json:"error,omitempty"`
+	Account    string              `json:"account,omitempty"` // connected account that it ran under
 }
 
 // Kept is a body: here, or in the object store when it is large.
@@ -98,8 +105,11 @@ func (r *Record) clone() *Record {
 
 // startable are the entries that may start now: every parallel-safe one that is
 // ready, and the first ordered one that is not done, when it is ready and no
-// ordered one runs.
+// ordered one runs. Where all go out in one request, they start together.
 func (r *Record) startable() []int {
+	if r.Single {
+		return r.startableTogether()
+	}
 	var list []int
 	lane := true // no ordered entry before this one is unfinished
 	for i := range r.Entries {
@@ -175,8 +185,9 @@ func (r *Record) interrupt(i int, why string) {
 // truth is the outcome of the last of an entry's starts, in words that hold for all
 // of them: that this one came to nothing does not undo one before it, whose worker
 // was lost.
-func (e *Entry) truth(err *subjects.SlotError) *subjects.SlotError {
-	if err == nil || e.Starts < 2 || err.Code != subjects.CodeInterrupted && err.Code != subjects.CodeExecutorUnavailable {
+func (e *Entry) truth(out Outcome) *subjects.SlotError {
+	err := out.Error
+	if err == nil || e.Starts < 2 || !out.Unsent {
 		return err
 	}
 	again := lostError(e.Name)

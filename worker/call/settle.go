@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,7 +72,7 @@ func (e *Engine) close(ctx context.Context, k key, r *Record, _ error) error {
 	if err != nil {
 		return err
 	}
-	reply := subjects.BridgeReply{ID: k.id, Name: catalog.ToolCall, IsError: isError, Result: result}
+	reply := subjects.BridgeReply{ID: k.id, Name: cmp.Or(r.Direct, catalog.ToolCall), IsError: isError, Result: result}
 	if e.tooLarge(result) {
 		name, err := e.state.Blobs.PutIfAbsent(ctx, result)
 		if err != nil {
@@ -127,7 +128,7 @@ func (e *Engine) result(ctx context.Context, r *Record) (result []byte, isError 
 	out := subjects.CallResults{TotalCount: len(r.Entries)}
 	for i := range r.Entries {
 		entry := &r.Entries[i]
-		slot := subjects.CallSlot{Index: i, Name: entry.Name, Error: entry.Error}
+		slot := subjects.CallSlot{Index: i, Name: entry.Name, Error: entry.Error, Account: entry.Account}
 		if entry.Error != nil {
 			out.ErrorCount++
 		} else {

@@ -86,6 +86,9 @@ func (e *Engine) stop(ctx context.Context, k key) (subjects.Stopped, error) {
 // the executor's answer.
 func (e *Engine) cancelExecution(k key, r *Record, index int) {
 	entry := &r.Entries[index]
+	if entry.Place != OnBus {
+		return // its worker hears of the stop
+	}
 	body, err := subjects.Encode(subjects.ExecCancel{ExecutionID: executionID(k.id, index), Session: k.session})
 	if err == nil {
 		err = e.nc.PublishMsg(&nats.Msg{Subject: cancelSubject(e.cfg.Space, k.tenant, k.session, entry.Toolset, entry.Registry), Data: body, Header: header(subjects.KindExec, r.Trace)})

@@ -2,6 +2,7 @@ package call
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -15,6 +16,7 @@ type taskKind uint8
 
 const (
 	runTask taskKind = iota
+	batchTask
 	checkTask
 	askTask
 )
@@ -30,6 +32,10 @@ func (l *live) due() []task {
 			continue
 		}
 		switch {
+		case e.State == Running && l.record.Single:
+			if at := slices.IndexFunc(list, func(t task) bool { return t.kind == batchTask }); at < 0 {
+				list = append(list, task{batchTask, i}) // the first of all that run
+			}
 		case e.State == Running:
 			list = append(list, task{runTask, i})
 		case stopping:
@@ -86,6 +92,8 @@ func (l *live) do(t task) {
 	switch t.kind {
 	case runTask:
 		l.runEntry(t.index)
+	case batchTask:
+		l.runTogether()
 	case checkTask:
 		l.checkEntry(t.index)
 	case askTask:

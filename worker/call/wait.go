@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ func (e *Engine) Run(ctx context.Context, c Call) (reply []byte, err error) {
 	case err != nil:
 		return nil, err
 	case accepted.Refused != nil:
-		return subjects.Encode(subjects.BridgeReply{ID: c.ID, Name: subjects.ToolCall, IsError: true, Result: accepted.Refused})
+		return subjects.Encode(subjects.BridgeReply{ID: c.ID, Name: cmp.Or(c.Direct, subjects.ToolCall), IsError: true, Result: accepted.Refused})
 	case accepted.final != nil:
 		return accepted.final, nil
 	case !accepted.here: // any worker may run it

@@ -11,7 +11,7 @@ import (
 )
 
 // work takes one message of the queue as far as it goes.
-func (e *Engine) work(msg jetstream.Msg) {
+func (e *Engine) work(msg jetstream.Msg, place *slot) {
 	k, ok := e.keyOf(msg)
 	if !ok {
 		e.bury(msg, key{}, "the subject names no call", 0)
@@ -59,6 +59,7 @@ func (e *Engine) work(msg jetstream.Msg) {
 		return
 	case outcome == ours:
 	}
+	l.slot = place
 	e.step(StepClaimed, k)
 	if l.spent {
 		if err := e.deadLetter(k, msg.Subject(), msg.Data(), spentReason, l.record.Attempts); err != nil {
@@ -93,6 +94,7 @@ func (e *Engine) attend(l *live, msg jetstream.Msg) {
 	l.run()
 	beat()
 	e.release(l)
+	l.unpark()
 }
 
 const retryDelay = time.Second

@@ -76,11 +76,15 @@ func (l *live) writeOnce(f func(*Record) bool) error {
 func (e *Engine) writing() context.Context { return context.WithoutCancel(e.base) }
 
 // done is what every task ends with: a change, and the tasks that follow from it.
-func (l *live) done(index int, f func(*Record) bool) error {
+// also are further entries that the task was about.
+func (l *live) done(index int, f func(*Record) bool, also ...int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.checked.Broadcast()
 	delete(l.busy, index)
+	for _, i := range also {
+		delete(l.busy, i)
+	}
 	if l.lost {
 		return errLost
 	}

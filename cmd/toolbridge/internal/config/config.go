@@ -27,8 +27,7 @@ type Config struct {
 	Limits     Limits
 	Bus        Bus
 	Servers    []mcp.ServerConfig // mcp.servers, in the order of the file
-
-	sections []string // keys of the two upper levels that the file holds
+	Catalog    string             // mcp.catalog: file of the servers that users may have installed, see LoadCatalog
 }
 
 // Connectors holds tools.connectors and the top-level section connectors.
@@ -47,8 +46,27 @@ type Approvals struct {
 
 // Gateway is the section gateway.
 type Gateway struct {
-	URL      string
-	TokenEnv string // name of the environment variable that holds the bearer token
+	URL       string // also --gateway. Unset: there are no connectors
+	PortalURL string // of users' accounts; default: URL
+	TokenEnv  string // name of the environment variable that holds the bearer token of users without one of their own
+	ReturnTo  string // what the gateway is told about where a connection page leads back to
+
+	Credentials GatewayCredentials
+
+	CAFile    string // certificates that are trusted beside the system's, PEM
+	Proxy     string // URL, or direct; default: HTTPS_PROXY, HTTP_PROXY and NO_PROXY
+	MaxAnswer int    // bytes of one answer. Default 8 MiB
+
+	// Time limits of one request. Default 30 s, 10 s, 60 s and 30 s.
+	SearchTimeout, SchemasTimeout, ExecuteTimeout, OtherTimeout time.Duration
+}
+
+// GatewayCredentials is gateway.credentials: where users' own tokens come from. Who
+// stands in several has the first.
+type GatewayCredentials struct {
+	Env     map[string]string // <tenant>/<user> to the name of an environment variable
+	File    string            // JSON, {"<tenant>": {"<user>": "<token>"}}
+	Subject bool              // ask on <prefix>.<tenant>._credentials.<user>
 }
 
 // Batch is the section batch.
@@ -142,28 +160,7 @@ func Parse(data []byte) (Config, []Problem) {
 	}
 	r := &reader{}
 	r.mapping(root, "", c.fields(r))
-	if root != nil {
-		for _, m := range root.members {
-			c.sections = append(c.sections, m.key)
-			for _, part := range m.value.members {
-				c.sections = append(c.sections, m.key+"."+part.key)
-			}
-		}
-	}
 	return c, r.problems
-}
-
-// Inert are the parts of the file that this version only checks: they have no
-// effect yet.
-func (c *Config) Inert() []string {
-	var out []string
-	for _, s := range c.sections {
-		switch s {
-		case "gateway", "breaker", "connectors", "nous", "identity", "tools.connectors":
-			out = append(out, s)
-		}
-	}
-	return out
 }
 
 func (c *Config) fields(r *reader) []field {
@@ -181,12 +178,7 @@ func (c *Config) fields(r *reader) []field {
 		}},
 		{"approvals", func(n *node, key string) { c.Approvals.read(r, n, key) }},
 		{"guardrails", func(n *node, key string) { c.readGuardrails(r, n, key) }},
-		{"gateway", func(n *node, key string) {
-			r.mapping(n, key, []field{
-				{"url", func(n *node, key string) { r.url(n, key, &c.Gateway.URL, "https", "http") }},
-				{"token_env", func(n *node, key string) { r.envName(n, key, &c.Gateway.TokenEnv) }},
-			})
-		}},
+		{"gateway", func(n *node, key string) { c.Gateway.read(r, n, key) }},
 		{"batch", func(n *node, key string) {
 			r.mapping(n, key, []field{
 				{"local", func(n *node, key string) { r.choice(n, key, &c.Batch.Local, "fan_out", "reject") }},
@@ -206,7 +198,10 @@ func (c *Config) fields(r *reader) []field {
 		}},
 		{"bus", func(n *node, key string) { c.Bus.read(r, n, key) }},
 		{"mcp", func(n *node, key string) {
-			r.mapping(n, key, []field{{"servers", func(n *node, key string) { c.readServers(r, n, key) }}})
+			r.mapping(n, key, []field{
+				{"servers", func(n *node, key string) { c.readServers(r, n, key) }},
+				{"catalog", func(n *node, key string) { r.text(n, key, &c.Catalog) }},
+			})
 		}},
 		{"hooks", func(n *node, key string) { c.readHooks(r, n, key) }},
 		{"telemetry", func(n *node, key string) { r.mapping(n, key, nil) }},

@@ -134,6 +134,12 @@ func TestFaultsStopTheProgramWithLineKeyAndNearestKey(t *testing.T) {
 		{"rate", "guardrails: {rate: 60}", `line 1: guardrails.rate: off, or calls per time such as 60/m (s, m, h) is expected`},
 		{"repeat", "guardrails: {repeat: 0}", `line 1: guardrails.repeat: must be 1 or more, not 0`},
 		{"token in place of its variable", "gateway: {token_env: \"abc def\"}", `the name of an environment variable is expected`},
+		{"password in the gateway's address", "gateway: {url: \"https://u:secret@gateway.example\"}", `line 1: gateway.url: must hold neither user name nor password`},
+		{"query in the gateway's address", "gateway: {portal_url: \"https://gateway.example?token=x\"}", `gateway.portal_url: must have neither query nor fragment`},
+		{"whose token", "gateway: {credentials: {env: {ada: ADA_TOKEN}}}", `gateway.credentials.env.ada: the key must be <tenant>/<user>`},
+		{"token in place of a user's variable", "gateway: {credentials: {env: {acme/ada: \"abc def\"}}}", `gateway.credentials.env.acme/ada: the name of an environment variable is expected`},
+		{"a proxy", "gateway: {proxy: gateway.example}", `gateway.proxy: an address that begins with http://`},
+		{"a time limit", "gateway: {timeouts: {execute: 60}}", `gateway.timeouts.execute: a duration needs its unit`},
 		{"address", "gateway: {url: gateway.example}", `line 1: gateway.url: an address that begins with https:// or http:// is expected`},
 		{"nats address", "bus: {url: \"http://x\"}", `line 1: bus.url: an address that begins with nats://`},
 		{"prefix", "bus: {prefix: \"a b\"}", `line 1: bus.prefix: subject prefix`},
@@ -382,13 +388,6 @@ func TestLoadTellsFaultsFromWarnings(t *testing.T) {
 	}
 }
 
-func TestInertNamesWhatThisVersionOnlyChecks(t *testing.T) {
-	c, _ := Parse([]byte("tools: {}\ngateway: {url: https://g.example}\nguardrails: {rate: 60/m}\n"))
-	if diff := cmp.Diff([]string{"gateway"}, c.Inert()); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -431,7 +430,7 @@ func TestTheExampleFileHoldsTheDefaults(t *testing.T) {
 	if len(problems) != 0 {
 		t.Errorf("with what is commented out: %v\n%s", problems, strings.Join(all, "\n"))
 	}
-	if len(c.Servers) != 2 || len(c.Approvals.Policy.Rules) != 3 || c.Gateway.URL == "" || c.Limits.ResultChars == 0 {
+	if len(c.Servers) != 2 || len(c.Approvals.Policy.Rules) != 3 || c.Gateway.URL == "" || c.Gateway.Credentials.File == "" || !c.Gateway.Credentials.Subject || len(c.Gateway.Credentials.Env) != 1 || c.Limits.ResultChars == 0 {
 		t.Errorf("what is commented out was not read: %+v", c)
 	}
 }

@@ -61,6 +61,7 @@ func serverFields(r *reader, s *mcp.ServerConfig) []field {
 		{"dir", func(n *node, key string) { r.text(n, key, &s.Dir) }},
 		{"url", func(n *node, key string) { r.text(n, key, &s.URL) }},
 		{"headers", func(n *node, key string) { r.pairs(n, key, &s.Headers) }},
+		{"disabled", func(n *node, key string) { r.boolean(n, key, &s.Disabled) }},
 		{"trusted", func(n *node, key string) { r.boolean(n, key, &s.Trusted) }},
 		{"supports_parallel_tool_calls", func(n *node, key string) { r.boolean(n, key, &s.SupportsParallelToolCalls) }},
 	}
