@@ -180,7 +180,7 @@ func TestRequestsAndRepliesMayBePacked(t *testing.T) {
 func TestARequestThatUnpacksToTooMuchIsRefused(t *testing.T) {
 	f := newFleet(t)
 	f.start(worker.Config{Dev: true, MaxRequest: 1 << 20})
-	bomb := bytes.Repeat([]byte(" "), 64<<20)
+	bomb := bytes.Repeat([]byte(" "), 8<<20)
 	for _, encoding := range []string{"zstd", "gzip"} {
 		reply := f.send("toolbridge.v1.t.s1.assemble", string(packed(t, encoding, bomb)), "Content-Encoding", encoding)
 		if code(decode(t, reply.Data)) != "TOO_LARGE" || reply.Header.Get("Nats-Service-Error-Code") != "413" {

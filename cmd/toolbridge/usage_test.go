@@ -70,7 +70,7 @@ func TestWrongUsageExits2AndSaysWhy(t *testing.T) {
 		"completion tcsh":                         `must be one of "bash","zsh","fish"`,
 		"config":                                  `expected "check"`,
 		"config check":                            `expected "<file>"`,
-		"mcp":                                     `expected "host"`,
+		"mcp":                                     `expected one of "host", "serve"`,
 		"mcp host":                                "--tenant",
 		"mcp host --tenant a.b --mcp x=y":         `tenant "a.b" is not valid`,
 		"mcp host --tenant t":                     "nothing to host",
