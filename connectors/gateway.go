@@ -97,6 +97,10 @@ func (g *Gateway) Start(ctx context.Context) error {
 	if g.Accounts, err = state.OpenAccounts(ctx, js, g.cfg.State); err != nil {
 		return fmt.Errorf("starting the gateway: %w", err)
 	}
+	// Hosts use this one, and may have no right to create it.
+	if _, err := state.OpenServers(ctx, js, g.cfg.State); err != nil {
+		return fmt.Errorf("starting the gateway: %w", err)
+	}
 	g.Identities = NewIdentities(IdentitiesConfig{Create: g.Client.CreateGuest, State: g.state, Disabled: g.cfg.NoGuests}, g.Accounts.Identities)
 	g.guests.Store(g.Identities)
 	if g.cfg.Breaker.Disabled {

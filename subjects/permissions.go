@@ -15,6 +15,7 @@ const (
 	RoleSession      Role = "session"      // an agent: asks, hears results and events, runs its own tools
 	RoleApprover     Role = "approver"     // one person, or a program that decides for people
 	RoleHook         Role = "hook"         // answers one configured hook
+	RoleCredentials  Role = "credentials"  // tells workers the users' tokens at the gateway
 	RoleDesktop      Role = "desktop"      // a desktop back end: the accounts of one user
 	RoleOrchestrator Role = "orchestrator" // writes a tenant's grants, and stops its sessions
 	RoleConsole      Role = "console"      // watches a tenant
@@ -22,7 +23,7 @@ const (
 
 // Roles are all of them, in the order in which people meet them.
 func Roles() []Role {
-	return []Role{RoleWorker, RoleExecutor, RoleSession, RoleApprover, RoleHook, RoleDesktop, RoleOrchestrator, RoleConsole}
+	return []Role{RoleWorker, RoleExecutor, RoleSession, RoleApprover, RoleHook, RoleCredentials, RoleDesktop, RoleOrchestrator, RoleConsole}
 }
 
 // Holder is whose permissions are meant. Which fields count, the role says: every
@@ -92,6 +93,9 @@ func (s Space) Permissions(h Holder) (Permissions, error) {
 	case RoleHook:
 		p.Subscribe = append(p.Subscribe, s.HookRun(h.Tenant, h.Name))
 		p.Responds = true
+	case RoleCredentials:
+		p.Subscribe = append(p.Subscribe, s.Credentials(h.Tenant, "*"))
+		p.Responds = true
 	case RoleDesktop:
 		p.Publish = []string{s.Portal(h.Tenant, h.Name)}
 	case RoleOrchestrator:
@@ -139,6 +143,10 @@ func (s Space) permitExecutor(h Holder, p *Permissions) {
 		p.Publish = append(p.Publish, toolsets+EncodeToolset(t)+".*")
 		p.Subscribe = append(p.Subscribe, s.ExecRun(h.Tenant, t), s.ExecCancel(h.Tenant, t))
 	}
+	p.Subscribe = append(p.Subscribe, s.MCPList(h.Tenant), s.MCPManage(h.Tenant, "*"))
+	chosen := "$KV." + BucketServers + "." + h.Tenant + ".>"
+	p.Publish = append(p.Publish, chosen)
+	p.Publish = append(p.Publish, readRights("KV_"+BucketServers, chosen)...)
 	blobs := "OBJ_" + ObjectsBlobs
 	p.Publish = append(p.Publish, "$O."+ObjectsBlobs+".>", "$JS.FC.>")
 	p.Publish = append(p.Publish, readRights("KV_"+BucketToolsets, toolsets+">")...)
@@ -150,7 +158,7 @@ func (s Space) permitExecutor(h Holder, p *Permissions) {
 // Buckets are the names of the contract's KV buckets, with one journal for each of
 // a deployment's partitions; 0 means 1.
 func Buckets(partitions int) []string {
-	list := []string{BucketBindings, BucketApprovals, BucketToolsets, BucketRevisions, BucketGrants, BucketBreakers}
+	list := []string{BucketBindings, BucketApprovals, BucketToolsets, BucketRevisions, BucketGrants, BucketBreakers, BucketConnections, BucketServers, BucketIdentities}
 	for i := range max(1, partitions) {
 		list = append(list, BucketJournal+"_"+strconv.Itoa(i))
 	}
@@ -201,6 +209,8 @@ func (s Space) Shares(tenant string, users ...string) (workers, own []Share, err
 		{Subject: s.Prefix() + "." + tenant + "." + areaExec + ".run.*", Replies: true},
 		{Subject: s.HookRun(tenant, "*")},
 		{Subject: s.ApprovalRequested(tenant)},
+		{Subject: s.MCPList(tenant), Replies: true},
+		{Subject: s.MCPManage(tenant, "*")},
 	}
 	return workers, own, nil
 }

@@ -10,7 +10,7 @@ import (
 
 // permissionsCommand prints what a NATS server's configuration must allow.
 type permissionsCommand struct {
-	Role       string   `arg:"" enum:"worker,executor,session,approver,hook,desktop,orchestrator,console,accounts" help:"Who connects: ${enum}. accounts is what the workers' account and that of a tenant export to each other."`
+	Role       string   `arg:"" enum:"worker,executor,session,approver,hook,credentials,desktop,orchestrator,console,accounts" help:"Who connects: ${enum}. accounts is what the workers' account and that of a tenant export to each other."`
 	Tenant     string   `env:"TOOLBRIDGE_TENANT" help:"Tenant; every role but worker has one."`
 	Session    string   `env:"TOOLBRIDGE_SESSION" help:"Session of an agent, for the role session."`
 	Name       string   `help:"Name of the executor, approver, hook or user of the desktop."`

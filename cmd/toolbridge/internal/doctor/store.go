@@ -110,7 +110,8 @@ func (p *Patient) streams(ctx context.Context, js jetstream.JetStream) []Finding
 		s, err := js.Stream(asking, n.stream)
 		cancel()
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			if n.shown == subjects.BucketBreakers {
+			switch n.shown {
+			case subjects.BucketBreakers, subjects.BucketConnections, subjects.BucketServers, subjects.BucketIdentities:
 				continue // made only where there is a gateway
 			}
 			list = append(list, Finding{n.shown, Failed, "it is missing", "Start a worker again: it makes what is missing. What it held is lost."})
