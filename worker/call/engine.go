@@ -410,7 +410,7 @@ func (e *Engine) whenIdle(ctx context.Context, idle chan struct{}) {
 		e.mu.Lock()
 		n := len(e.live)
 		e.mu.Unlock()
-		if n == 0 && len(e.slots) == 0 {
+		if n == len(e.parked) && len(e.slots) == 0 { // who only waits for a person is handed over
 			close(idle)
 			return
 		}
