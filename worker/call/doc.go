@@ -17,6 +17,12 @@
 //     never changes. An entry is started at most once unless its tool is safe to
 //     repeat.
 //
+// Who executes is the entry's place: executors on the bus, the gateway of connectors,
+// or the worker itself; Route is all three. A request to the gateway carries a key
+// that stands in the record before anything is sent, so what was on its way when a
+// worker was lost, or had to leave, is sent again under that key. A stop does not
+// cut such a request short: it keeps the next one from leaving.
+//
 // The journal is the record of a call, one value that only compare-and-set
 // changes. A worker with a free slot runs what it accepts: it takes the call's
 // lease, marks what starts, and stores the call in one write. What it has no slot
