@@ -218,6 +218,7 @@ type Engine struct {
 	approvals Approvals
 	log       *slog.Logger
 	schemas   schemas
+	anything  *arguments.Schema // of tools whose schema is not known here
 
 	id    string // of this worker
 	inbox string // where other workers poke it
@@ -248,7 +249,7 @@ type Engine struct {
 func New(cfg Config, nc *nats.Conn, st *state.State, calls *state.Calls, executor Executor, checks Checks, approvals Approvals) *Engine {
 	e := &Engine{
 		cfg: cfg.withDefaults(), nc: nc, js: calls.JS, state: st, calls: calls, journal: &journal{st, calls},
-		executor: executor, checks: checks, approvals: approvals,
+		executor: executor, checks: checks, approvals: approvals, anything: arguments.Compile([]byte(`{}`)),
 		id: nuid.Next(), stopping: make(chan struct{}), live: map[key]*live{}, waiting: map[key]map[*waiter]struct{}{},
 	}
 	e.log = e.cfg.Logger
