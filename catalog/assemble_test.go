@@ -287,3 +287,21 @@ func TestSearchDescriptionCountsAndFrames(t *testing.T) {
 		}
 	}
 }
+
+func TestASessionThatConnectsNothingIsNotToldOfManageConnections(t *testing.T) {
+	defs, _, err := Decode([]byte(`[{"name":"manage_connections","description":"d","parameters":{}}]`), Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, enabled := range []Switch{Auto, Off} {
+		in := Input{Definitions: defs, Config: Config{Enabled: enabled}, Connectors: true, ConnectOnly: true}
+		for _, tool := range Assemble(in).Tools {
+			if bytes.Contains(tool, []byte("manage_connections")) {
+				t.Errorf("enabled %v: shown %s", enabled, tool)
+			}
+		}
+		if c := New(in); !c.Connectors() || c.Resolve("manage_connections").Definition != nil {
+			t.Errorf("enabled %v: it has no connectors, or resolves their tool", enabled)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"toolbridge/approval"
 	"toolbridge/connectors"
 	"toolbridge/subjects"
 	"toolbridge/test/bus"
@@ -386,4 +387,52 @@ func (c *cards) audit(t *testing.T, subject string) []subjects.AuditRecord {
 		list = append(list, a)
 	}
 	return list
+}
+
+// K03: search, describe, connect, execute and status of a session go out under the
+// user of its grant, whichever worker sends them.
+func TestK03OneIdentityOnEveryRequestOfASession(t *testing.T) {
+	c := newBareCards(t)
+	if err := c.sim.AddUser(sim.User{Name: "u-17", Token: "token-of-u-17"}); err != nil {
+		t.Fatal(err)
+	}
+	users := func(g *connectors.Config) {
+		g.DevUser = ""
+		g.Client.Credentials = connectors.Fixed{{Tenant: "t", User: "u-17"}: "token-of-u-17", {Tenant: "t", User: "dev"}: "dev-token", {Tenant: "t", User: "ada"}: "ada-token"}
+	}
+	c.start(worker.Config{Gateway: c.side(users), Policy: approval.Policy{Default: approval.Allow}})
+	c.start(worker.Config{Gateway: c.side(users), Policy: approval.Policy{Default: approval.Allow}})
+	c.grant("s1", `{"user":"u-17"}`)
+	c.ref = c.catalogFor("s1", "desktop")
+	done := c.begin("m1", `{"action":"connect","connectors":["slack"]}`)
+	c.open(c.card().Targets[0].ConnectURL)
+	if r := c.reply(done); at(t, r, "result", "targets", 0, "state") != "connected" {
+		t.Fatalf("connect: %v", r)
+	}
+	for range 4 { // of both workers
+		found := c.bridge("s1", c.ref, "tool_search", `{"queries":["post a message to a slack channel"]}`)
+		names := at(t, found, "result", "results", 0, "matches").([]any)
+		if len(names) == 0 {
+			t.Fatalf("search: %v", found)
+		}
+		c.bridge("s1", c.ref, "tool_describe", fmt.Sprintf(`{"names":[%q]}`, names[0]))
+		if r := c.bridge("s1", c.ref, "tool_call", fmt.Sprintf(`{"calls":[{"name":%q,"arguments":{"channel":"general","text":"hi"}}]}`, names[0])); strings.Contains(text(r), "CONNECTION_REQUIRED") {
+			t.Errorf("call: %v", r)
+		}
+		if r := c.bridge("s1", c.ref, "manage_connections", `{"connectors":["slack"]}`); at(t, r, "result", "connectors", 0, "connected") != true {
+			t.Errorf("status: %v", r)
+		}
+	}
+	routes := map[string]bool{}
+	for _, q := range c.sim.Record().Requests {
+		routes[q.Route] = true
+		if q.User != "u-17" {
+			t.Errorf("%s went out for %q", q.Route, q.User)
+		}
+	}
+	for _, route := range []string{"search", "schemas", "connections", "execute", "list", "portal_list"} {
+		if !routes[route] {
+			t.Errorf("no %s was sent", route)
+		}
+	}
 }

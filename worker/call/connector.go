@@ -43,10 +43,9 @@ func (e *Engine) prepareConnector(item arguments.Entry, c Call) Entry {
 			return done(name, err)
 		}
 	}
-	schema := arguments.Compile(json.RawMessage(`{}`))
-	args, invalid := schema.Adopt(item)
+	args, invalid := e.anything.Adopt(item)
 	if invalid == nil {
-		args, invalid = schema.Repair(args)
+		args, invalid = e.anything.Repair(args)
 	}
 	if invalid != nil {
 		invalid.Parameters = nil // they are not known here

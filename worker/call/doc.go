@@ -19,6 +19,12 @@
 //  7. What was executed is in the audit stream at least once, also when its worker
 //     or the server was lost. Events are a courtesy.
 //
+// Who executes is the entry's place: executors on the bus, the gateway of connectors,
+// or the worker itself; Route is all three. A request to the gateway carries a key
+// that stands in the record before anything is sent, so what was on its way when a
+// worker was lost, or had to leave, is sent again under that key. A stop does not
+// cut such a request short: it keeps the next one from leaving.
+//
 // The journal is the record of a call, one value that only compare-and-set
 // changes. A worker with a free slot runs what it accepts: it takes the call's
 // lease, marks what starts, and stores the call in one write. What it has no slot

@@ -220,6 +220,7 @@ type Engine struct {
 	unready   error // why there is none
 	log       *slog.Logger
 	schemas   schemas
+	anything  *arguments.Schema // of tools whose schema is not known here
 
 	id    string // of this worker
 	inbox string // where other workers poke it
@@ -250,7 +251,7 @@ type Engine struct {
 func New(cfg Config, nc *nats.Conn, st *state.State, calls *state.Calls, executor Executor, checks Checks, approvals Approvals) *Engine {
 	e := &Engine{
 		cfg: cfg.withDefaults(), nc: nc, js: calls.JS, state: st, calls: calls, journal: &journal{st, calls},
-		executor: executor, checks: checks, approvals: approvals,
+		executor: executor, checks: checks, approvals: approvals, anything: arguments.Compile([]byte(`{}`)),
 		id: nuid.Next(), stopping: make(chan struct{}), live: map[key]*live{}, waiting: map[key]map[*waiter]struct{}{},
 	}
 	e.log = e.cfg.Logger
@@ -418,7 +419,7 @@ func (e *Engine) whenIdle(ctx context.Context, idle chan struct{}) {
 		e.mu.Lock()
 		n := len(e.live)
 		e.mu.Unlock()
-		if n == 0 && len(e.slots) == 0 {
+		if n == len(e.parked) && len(e.slots) == 0 { // who only waits for a person is handed over
 			close(idle)
 			return
 		}
