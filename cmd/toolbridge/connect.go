@@ -21,6 +21,15 @@ const defaultNATS = nats.DefaultURL
 type busFlags struct {
 	NATS  string `name:"nats" placeholder:"URL" env:"TOOLBRIDGE_NATS,NATS_URL" help:"NATS server, or several separated by commas. Default ${default_nats}."`
 	Creds string `placeholder:"FILE" type:"existingfile" env:"TOOLBRIDGE_CREDS,NATS_CREDS" help:"NATS credentials file."`
+	Inbox string `name:"inbox-prefix" placeholder:"SUBJECT" env:"TOOLBRIDGE_INBOX_PREFIX" help:"Root of the subjects that answers come on, where the server's permissions give each user its own; workers answer below _INBOX. only, unless configured otherwise. Default _INBOX."`
+}
+
+// inboxOption sets where answers come.
+func (b busFlags) inboxOption() nats.Option {
+	if b.Inbox == "" {
+		return func(*nats.Options) error { return nil }
+	}
+	return nats.CustomInboxPrefix(b.Inbox)
 }
 
 func (b busFlags) url() string {
@@ -92,7 +101,7 @@ func (f tenantFlags) dial(ctx context.Context) (*client.Client, error) {
 	defer cancel()
 	return client.Dial(ctx, client.Config{
 		URL: f.url(), Creds: f.Creds, Name: "toolbridge", Space: space,
-		Options: []nats.Option{nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})},
+		Options: []nats.Option{f.inboxOption(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})},
 	})
 }
 

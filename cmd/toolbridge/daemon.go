@@ -142,7 +142,7 @@ func dial(ctx context.Context, bus busFlags, cfg config.Config, name string, log
 	if creds == "" {
 		creds = cfg.Bus.Creds
 	}
-	options := append(connOptions(name, log), nats.Timeout(5*time.Second))
+	options := append(connOptions(name, log), nats.Timeout(5*time.Second), bus.inboxOption())
 	if creds != "" {
 		options = append(options, nats.UserCredentials(creds))
 	}
