@@ -85,7 +85,7 @@ max_payload: 8MiB
 max_pending: 128MiB
 write_deadline: "30s"
 lame_duck_grace_period: "5s"
-lame_duck_duration: "25s"
+lame_duck_duration: "30s"
 
 jetstream {
   store_dir: /data
