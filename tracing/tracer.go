@@ -128,6 +128,7 @@ type Past struct {
 	Attributes []attribute.KeyValue
 	Links      []trace.Link
 	Events     []Event
+	Quiet      bool // the code is no failure here
 }
 
 // Event is something that happened during a span.
@@ -164,7 +165,11 @@ func (t *Tracer) Report(p Past) {
 			}
 			span.AddEvent(e.Name, trace.WithTimestamp(e.At), trace.WithAttributes(e.Attributes...))
 		}
-		Span{span}.Outcome(p.Code, p.Reason)
+		if p.Quiet {
+			span.SetAttributes(Outcome.String(string(p.Code)))
+		} else {
+			Span{span}.Outcome(p.Code, p.Reason)
+		}
 	}
 	span.End(trace.WithTimestamp(p.End))
 }
@@ -201,6 +206,13 @@ func (s Span) Rename(name string) {
 func (s Span) Set(list ...attribute.KeyValue) {
 	if s.span != nil {
 		s.span.SetAttributes(list...)
+	}
+}
+
+// Link links the span to another one.
+func (s Span) Link(to trace.SpanContext) {
+	if s.span != nil && to.IsValid() {
+		s.span.AddLink(trace.Link{SpanContext: to})
 	}
 }
 

@@ -19,7 +19,7 @@ func (w *Worker) bridge(ctx context.Context, q *request) ([]byte, error) {
 	var isError bool
 	switch r.Name {
 	case catalog.ToolSearch:
-		return w.search(q, r, l)
+		return w.search(ctx, q, r, l)
 	case catalog.ToolDescribe:
 		result, isError = l.catalog.Describe(r.Arguments)
 	case catalog.ToolCall:
@@ -39,9 +39,13 @@ func (w *Worker) bridge(ctx context.Context, q *request) ([]byte, error) {
 
 // search answers a tool_search in lent buffers, which the request gives back once
 // its reply is sent.
-func (w *Worker) search(q *request, r *subjects.BridgeRequest, l *loaded) ([]byte, error) {
+func (w *Worker) search(ctx context.Context, q *request, r *subjects.BridgeRequest, l *loaded) ([]byte, error) {
 	payload, reply := w.buffers.lend(), w.buffers.lend()
-	result, isError := l.catalog.AppendSearch((*payload)[:0], r.Arguments, catalog.SearchOptions{})
+	var result []byte
+	var isError bool
+	w.rank(ctx, func(found *catalog.SearchStats) {
+		result, isError = l.catalog.AppendSearch((*payload)[:0], r.Arguments, catalog.SearchOptions{Stats: found})
+	})
 	body, err := subjects.AppendEncode((*reply)[:0], &subjects.BridgeReply{ID: r.ID, Name: r.Name, IsError: isError, Result: result})
 	q.sent = func() {
 		w.buffers.giveBack(payload, result)
@@ -58,6 +62,9 @@ func (w *Worker) readBridge(ctx context.Context, q *request) (*subjects.BridgeRe
 	}
 	if err := subjects.CheckToken("id", r.ID); err != nil {
 		return nil, nil, nil, subjects.NewError(subjects.CodeBadRequest, err.Error())
+	}
+	if q.Verb == subjects.VerbBridge {
+		q.bridged(r.Name)
 	}
 	if r.Name == "" {
 		return nil, nil, nil, subjects.NewError(subjects.CodeBadRequest, "name is missing: the tool that the model called")
@@ -118,7 +125,7 @@ func (w *Worker) waiting(ctx context.Context, q *request) (context.Context, cont
 
 func (w *Worker) callOf(q *request, r *subjects.BridgeRequest, l *loaded, s *scope) call.Call {
 	return call.Call{
-		Tenant: q.Tenant, Session: q.Session, ID: r.ID, Arguments: r.Arguments, Trace: q.trace,
+		Tenant: q.Tenant, Session: q.Session, ID: r.ID, Arguments: r.Arguments, Trace: q.trace, Caller: q.caller,
 		CatalogHash: l.hex, Catalog: l.catalog, Trusted: l.content.trusted, User: s.user(), Approval: s.approval(),
 		Live: w.liveIn(q.Tenant),
 	}

@@ -18,6 +18,7 @@ import (
 	"toolbridge/catalog"
 	"toolbridge/state"
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 	"toolbridge/worker/call"
 )
 
@@ -57,6 +58,10 @@ type Worker struct {
 	stopped bool
 
 	served, errors, dropped, busy atomic.Int64
+
+	serving atomic.Bool            // see Ready
+	seen    atomic.Pointer[shared] // see look
+	unwatch func()                 // its figures are not shown any more
 }
 
 // New checks the configuration. It sends nothing.
@@ -114,7 +119,10 @@ func (w *Worker) Start(ctx context.Context) error {
 	w.grants = newGrants(st, w.cfg.Dev, w.log)
 	w.registry = newRegistry(st, w.cfg.MaxTools, w.log)
 	w.assemblies = newOnceCache(w.cfg.CacheBytes/4, (*assembled).weight)
+	w.assemblies.asked = w.asked("assembly")
 	w.catalogs = newCatalogs(st, w.cfg.CacheBytes, w.packing, w.log)
+	w.catalogs.making = w.making
+	w.catalogs.memory.asked = w.asked("catalog")
 	if w.bus, err = call.NewBus(w.nc, w.cfg.Space); err != nil {
 		return fmt.Errorf("starting the worker: %w", err)
 	}
@@ -129,10 +137,11 @@ func (w *Worker) Start(ctx context.Context) error {
 	policy := w.cfg.Policy
 	policy.Dev = w.cfg.Dev
 	w.approvals = newApprovals(w.nc, w.cfg.Space, st, calls, w.cfg.ApprovalWait, w.log)
+	w.approvals.metrics = w.cfg.Metrics
 	w.calls = call.New(call.Config{
 		Space: w.cfg.Space, Policy: policy, RejectLocalBatches: w.cfg.RejectLocalBatches,
 		Timeout: w.cfg.ToolTimeout, Concurrency: w.cfg.ToolConcurrency, Slots: w.cfg.CallSlots, Lease: w.cfg.CallLease, Queued: w.cfg.CallQueued, Step: w.cfg.CallStep,
-		ApprovalTimeout: w.cfg.ApprovalTimeout, MaxResult: w.cfg.MaxResult, Logger: w.log,
+		ApprovalTimeout: w.cfg.ApprovalTimeout, MaxResult: w.cfg.MaxResult, Logger: w.log, Tracer: w.cfg.Tracer, Metrics: w.cfg.Metrics,
 	}, w.nc, st, calls, w.bus, call.NewChecks(w.cfg.checks(), w.nc, st, calls), w.approvals)
 	for _, watch := range []func(context.Context, context.Context) (func(), error){w.grants.watch, w.registry.watch} {
 		run, err := watch(ctx, w.base)
@@ -148,12 +157,16 @@ func (w *Worker) Start(ctx context.Context) error {
 	if err := w.calls.Start(ctx); err != nil {
 		return fmt.Errorf("starting the worker: %w", err)
 	}
+	if w.unwatch, err = w.watchFigures(calls); err != nil {
+		return fmt.Errorf("starting the worker: %w", err)
+	}
 	if err := w.serve(); err != nil {
 		return fmt.Errorf("starting the worker: %w", err)
 	}
 	if err := w.nc.FlushWithContext(ctx); err != nil {
 		return fmt.Errorf("starting the worker: waiting for the server to know the endpoints: %w", err)
 	}
+	w.serving.Store(true)
 	w.log.Info("worker ready", "prefix", w.cfg.Space.Prefix(), "server", w.nc.ConnectedServerName())
 	return nil
 }
@@ -229,6 +242,7 @@ func (w *Worker) handler(ours func(subjects.Address) bool, answer func(context.C
 	return micro.HandlerFunc(func(r micro.Request) {
 		if !subjects.ReplyAllowed(r.Reply(), w.cfg.ReplyPrefixes) {
 			w.dropped.Add(1)
+			w.cfg.Metrics.Count(tracing.RequestsDropped, 1)
 			w.log.Warn("request dropped: its reply subject is none that may be answered", "subject", r.Subject(), "reply", headerText(r.Reply()))
 			return
 		}
@@ -246,7 +260,9 @@ func (w *Worker) handler(ours func(subjects.Address) bool, answer func(context.C
 			w.busy.Add(1)
 			e := subjects.NewError(subjects.CodeBusy, fmt.Sprintf("this worker has %d requests in work already", cap(w.slots)))
 			e.RetryAfterMS = 100
-			w.reply(newRequest(addr, r), nil, e)
+			q := newRequest(addr, r)
+			q.limit = limitInFlight
+			w.reply(q, nil, e)
 			return
 		}
 		if !w.running.enter() {
@@ -267,9 +283,10 @@ func (w *Worker) answer(addr subjects.Address, r micro.Request, in *place, answe
 	w.served.Add(1)
 	q, err := w.readRequest(addr, r)
 	q.place = in
+	ctx := w.begin(q, r)
 	defer func() {
 		if p := recover(); p != nil {
-			w.log.Error("request failed", "tenant", q.Tenant, "session", q.Session, "verb", string(q.Verb), "panic", p, "stack", string(debug.Stack()))
+			w.log.ErrorContext(ctx, "request failed", "tenant", q.Tenant, "session", q.Session, "verb", string(q.Verb), "panic", p, "stack", string(debug.Stack()))
 			w.reply(q, nil, subjects.NewError(subjects.CodeInternal, "the worker failed on this request; its log says why"))
 		}
 	}()
@@ -278,10 +295,11 @@ func (w *Worker) answer(addr subjects.Address, r micro.Request, in *place, answe
 		return
 	}
 	if !q.deadline.IsZero() && !time.Now().Before(q.deadline) {
+		q.limit = limitDeadline
 		w.reply(q, nil, subjects.NewError(subjects.CodeDeadlineExceeded, "the deadline had passed when the request arrived"))
 		return
 	}
-	body, err := answer(w.base, q)
+	body, err := answer(ctx, q)
 	w.reply(q, body, err)
 	if q.sent != nil {
 		q.sent()
@@ -310,6 +328,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 		return nil
 	}
 	w.stopped = true
+	w.serving.Store(false)
 	ctx, cancel := context.WithTimeout(ctx, stopWithin)
 	defer cancel()
 	var err error
@@ -339,6 +358,9 @@ func (w *Worker) Stop(ctx context.Context) error {
 	<-idle
 	w.hands.close()
 	w.owned.Wait()
+	if w.unwatch != nil {
+		w.unwatch()
+	}
 	if w.bus != nil {
 		w.bus.Close()
 	}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"toolbridge/worker"
 )
@@ -14,12 +16,23 @@ type workerCommand struct {
 }
 
 // Run serves until the context ends, then drains.
-func (c *workerCommand) Run(ctx context.Context, p *program) error {
+func (c *workerCommand) Run(ctx context.Context, p *program) (err error) {
 	cfg, log, err := c.load(p, slog.LevelInfo)
 	if err != nil {
 		return err
 	}
-	wc, err := workerConfig(cfg, log)
+	var running atomic.Pointer[worker.Worker]
+	t, err := c.startTelemetry(ctx, p, cfg, log, roleWorker, func() error {
+		if w := running.Load(); w != nil {
+			return w.Ready()
+		}
+		return errNotConnected
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.stop(ctx)) }()
+	wc, err := workerConfig(cfg, log, t)
 	if err != nil {
 		return err
 	}
@@ -35,6 +48,7 @@ func (c *workerCommand) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
+	running.Store(w)
 	if err := w.Start(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 // Defaults of Config and ServerConfig.
@@ -59,6 +60,9 @@ type Config struct {
 	// Logger gets warnings about servers and their tools, and, at debug level,
 	// what servers write to standard error. Default: slog.Default.
 	Logger *slog.Logger
+	// Tracer and Metrics, see package tracing; nil: none.
+	Tracer  *tracing.Tracer
+	Metrics *tracing.Metrics
 
 	// Heartbeat is how often the registry keys are written again. Default 10 s;
 	// the registry forgets a key after 30 s.

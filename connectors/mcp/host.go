@@ -32,6 +32,7 @@ type Host struct {
 	endRegistry context.CancelFunc
 	endServers  context.CancelFunc
 	kill        context.CancelFunc
+	unwatch     func()
 	registries  sync.WaitGroup
 	supervisors sync.WaitGroup
 }
@@ -74,6 +75,11 @@ func (h *Host) Start(ctx context.Context) error {
 			return fmt.Errorf("MCP host: toolset %s: %w", s.toolset, err)
 		}
 	}
+	unwatch, err := h.watchFigures()
+	if err != nil {
+		return fmt.Errorf("MCP host: %w", err)
+	}
+	h.unwatch = unwatch
 	h.started = true
 	base := context.WithoutCancel(ctx)
 	registry, endRegistry := context.WithCancel(base)
@@ -133,6 +139,7 @@ func (h *Host) Stop(ctx context.Context) error {
 		return nil
 	}
 	h.stopped = true
+	defer h.unwatch()
 
 	// Withdrawing must not fail because the caller has no time left.
 	h.endRegistry()

@@ -13,6 +13,7 @@ import (
 
 	"toolbridge/state"
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 // ChecksConfig is what stands between valid entries and their start, and behind
@@ -22,6 +23,8 @@ type ChecksConfig struct {
 	Hooks      []Hook // asked in this order
 	Guardrails Guardrails
 	Logger     *slog.Logger
+	Tracer     *tracing.Tracer
+	Metrics    *tracing.Metrics
 }
 
 // Empty reports whether nothing is checked.
@@ -60,7 +63,7 @@ func NewChecks(cfg ChecksConfig, nc *nats.Conn, st *state.State, calls *state.Ca
 		cfg.Logger = slog.Default()
 	}
 	c := &checks{
-		rails: cfg.Guardrails, asker: asker{nc: nc, space: cfg.Space},
+		rails: cfg.Guardrails, asker: asker{nc: nc, space: cfg.Space, tracer: cfg.Tracer, metrics: cfg.Metrics},
 		tallies: tallies{state: st, calls: calls}, log: cfg.Logger,
 	}
 	for _, h := range cfg.Hooks {

@@ -168,6 +168,7 @@ func (e *Engine) publish(ctx context.Context, k key, r *Record) ([]byte, error) 
 		e.step(StepPublished, k)
 		e.event(k, r.Trace, callFinished(r))
 		e.audit(k, r, -1, subjects.AuditRecord{Type: string(subjects.EventCallFinished)})
+		e.reportFinal(k, r)
 	case isWrongSequence(err): // it was published before, by a worker that was lost since
 	default:
 		return body, fmt.Errorf("publishing the result of call %s: %w", k.id, err)

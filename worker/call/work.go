@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 // live is a call that this worker holds the lease of.
@@ -20,15 +21,19 @@ type live struct {
 	ctx   context.Context // of its executions
 	abort context.CancelCauseFunc
 
-	mu       sync.Mutex
-	record   *Record
-	revision uint64
-	busy     map[int]bool // entries with a task under way
-	lost     bool         // another worker has taken over
-	spent    bool         // this claim was one too many
-	stopped  bool         // a stop was seen, the executions are cancelled
-	tasks    int          // under way
-	idle     *sync.Cond   // on mu: the last task has ended
+	mu         sync.Mutex
+	record     *Record
+	revision   uint64
+	busy       map[int]bool // entries with a task under way
+	before     uint64       // epoch of the lost worker that had the call before; 0: none
+	lostWorker string       // that one
+	lostStarts []lostStart  // what it had running
+
+	lost     bool       // another worker has taken over
+	spent    bool       // this claim was one too many
+	stopped  bool       // a stop was seen, the executions are cancelled
+	tasks    int        // under way
+	idle     *sync.Cond // on mu: the last task has ended
 	parallel chan struct{}
 	checked  *sync.Cond // on mu: an entry's task has ended
 }
@@ -53,6 +58,9 @@ func (e *Engine) work(msg jetstream.Msg) {
 	delivered := uint64(1)
 	if meta, err := msg.Metadata(); err == nil {
 		delivered = meta.NumDelivered
+	}
+	if delivered > 1 {
+		e.cfg.Metrics.Count(tracing.Redeliveries, 1)
 	}
 	var body courierBody
 	if err := subjects.Decode(msg.Data(), &body); err != nil {
@@ -98,7 +106,7 @@ func (e *Engine) work(msg jetstream.Msg) {
 			e.log.Error("a dead letter could not be written", "call", k.String(), "error", err)
 		}
 	}
-	e.attend(l, msg)
+	e.attend(l, msg, delivered)
 	l.mu.Lock()
 	lost, record := l.lost, l.record
 	l.mu.Unlock()
@@ -120,7 +128,9 @@ func (e *Engine) work(msg jetstream.Msg) {
 
 // attend works on a call that this worker has the lease of, as far as it goes.
 // msg is the call's message, or nil.
-func (e *Engine) attend(l *live, msg jetstream.Msg) {
+func (e *Engine) attend(l *live, msg jetstream.Msg, delivered uint64) {
+	span := l.workSpan(msg != nil, delivered)
+	defer span.End()
 	e.hold(l)
 	beat := e.heartbeat(l, msg)
 	l.run()
@@ -188,7 +198,9 @@ func (e *Engine) claim(ctx context.Context, k key, r *Record, revision uint64) (
 			return false
 		}
 		outcome = ours
+		l.before, l.lostStarts = 0, nil
 		if r.Lease != nil { // its worker was lost
+			l.noteLost(r)
 			r.Attempts++
 			r.recover(e.cfg.MaxAttempts)
 		}
@@ -201,6 +213,9 @@ func (e *Engine) claim(ctx context.Context, k key, r *Record, revision uint64) (
 	l.record, l.revision = record, at
 	if err == nil && outcome == ours {
 		l.ctx, l.abort = context.WithCancelCause(e.base)
+		if l.before > 0 {
+			l.takenOver()
+		}
 	}
 	return l, outcome, err
 }
@@ -476,11 +491,15 @@ func (l *live) runEntry(index int) {
 	if tool == "" {
 		tool = entry.Name
 	}
-	response, slotErr := l.e.executor.Execute(l.ctx, Execution{
+	ctx, span := l.attempt(l.ctx, record, index, &entry)
+	began := time.Now()
+	response, slotErr := l.e.executor.Execute(ctx, Execution{
 		Tenant: k.tenant, Session: k.session, ID: id, Name: entry.Name, Tool: tool, Toolset: entry.Toolset, Registry: entry.Registry,
 		SHA256: entry.SHA256, Arguments: entry.Arguments, IdempotencyKey: idempotencyKey(k.tenant, k.session, id),
-		StartBy: l.startBy(), Timeout: l.e.cfg.Timeout, Repeatable: entry.Repeatable, Trace: record.Trace, Sent: l.e.sent(k),
+		StartBy: l.startBy(), Timeout: l.e.cfg.Timeout, Repeatable: entry.Repeatable, Trace: span.Values(record.Trace), Sent: l.e.sent(k),
 	})
+	l.e.cfg.Tracer.Content(span, tracing.GenAIToolResult, response)
+	l.attempted(span, &entry, began, slotErr)
 	l.e.step(StepReplied, k)
 	handBack := slotErr != nil && slotErr.Code == subjects.CodeInterrupted && l.e.base.Err() != nil
 	slotErr = entry.truth(slotErr)
@@ -539,7 +558,7 @@ func (l *live) giveAway(err error) {
 }
 
 func (l *live) check(index int, entry Entry, record *Record) Check {
-	return Check{Tenant: l.key.tenant, Session: l.key.session, CallID: l.key.id, Index: index, Tool: entry.Name, Arguments: entry.Arguments, Trace: record.Trace}
+	return Check{Tenant: l.key.tenant, Session: l.key.session, CallID: l.key.id, Index: index, Tool: entry.Name, Arguments: entry.Arguments, Trace: l.e.traceOf(record, index)}
 }
 
 // hold and release keep what this worker works on, for pokes and for Stop.

@@ -27,6 +27,7 @@ type Config struct {
 	Limits     Limits
 	Bus        Bus
 	Servers    []mcp.ServerConfig // mcp.servers, in the order of the file
+	Telemetry  Telemetry
 
 	sections []string // keys of the two upper levels that the file holds
 }
@@ -93,6 +94,7 @@ func Default() Config {
 		Batch:      Batch{Local: "fan_out"},
 		Breaker:    Breaker{Enabled: true, Threshold: 5, Cooldown: 10 * time.Second},
 		Bus:        Bus{Partitions: 1, CallSlots: 256, CallLease: 30 * time.Second},
+		Telemetry:  Telemetry{Protocol: "http/protobuf", Trace: "continue"},
 	}
 }
 
@@ -209,7 +211,7 @@ func (c *Config) fields(r *reader) []field {
 			r.mapping(n, key, []field{{"servers", func(n *node, key string) { c.readServers(r, n, key) }}})
 		}},
 		{"hooks", func(n *node, key string) { c.readHooks(r, n, key) }},
-		{"telemetry", func(n *node, key string) { r.mapping(n, key, nil) }},
+		{"telemetry", func(n *node, key string) { c.Telemetry.read(r, n, key) }},
 	}
 }
 
