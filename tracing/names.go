@@ -90,6 +90,7 @@ const (
 
 // Names of spans that are not a tool's, a request's or a protocol's own.
 const (
+	SpanBridge   = "bridge"        // followed by the bridge tool: a request
 	SpanCall     = "tool_call"     // a call from acceptance to its final state
 	SpanValidate = "validate"      // scope, arguments and policy of all entries
 	SpanWork     = "process call"  // one worker's part of a call

@@ -78,9 +78,11 @@ func (q *request) bridged(name string) {
 	case catalog.ToolSearch, catalog.ToolDescribe, catalog.ToolCall:
 		q.operation = name
 	default:
-		q.operation = "bridge"
+		q.operation = tracing.SpanBridge
 	}
-	q.span.Rename(q.operation)
+	if q.operation != tracing.SpanBridge {
+		q.span.Rename(tracing.SpanBridge + " " + q.operation)
+	}
 	if q.span.Recording() {
 		q.span.Set(tracing.Operation.String(q.operation))
 	}

@@ -178,7 +178,7 @@ func (l *live) takenOver() {
 	if r.Span.Waits && r.Span.Worker == l.lostWorker {
 		request := tracing.Parse(tracing.Values{r.Span.Request})
 		e.cfg.Tracer.Report(tracing.Past{
-			Name: tracing.SpanCall, Kind: trace.SpanKindServer, Parent: tracing.Parse(tracing.Values{r.Span.Caller}), Trace: request, ID: request.SpanID(),
+			Name: tracing.SpanBridge + " " + subjects.ToolCall, Kind: trace.SpanKindServer, Parent: tracing.Parse(tracing.Values{r.Span.Caller}), Trace: request, ID: request.SpanID(),
 			Begin: began, End: now, Code: outcomeWorkerLost, Attributes: append(lost, tracing.Operation.String(subjects.ToolCall)),
 		})
 	}
@@ -461,7 +461,10 @@ func toolLabel(e *Entry) string {
 
 // Watch reads what the engine shows about itself.
 func (e *Engine) Watch(r tracing.Readings) {
-	r.Gauge(tracing.CallsInWork, int64(len(e.slots)))
+	e.mu.Lock()
+	working := len(e.live)
+	e.mu.Unlock()
+	r.Gauge(tracing.CallsInWork, int64(working))
 	r.Gauge(tracing.CallSlots, int64(cap(e.slots)))
 	if f := e.fleet.Load(); f != nil {
 		r.Gauge(tracing.CallsOpen, f.working, "working")
