@@ -16,6 +16,9 @@ var binaries struct {
 }
 
 func TestMain(m *testing.M) {
+	if mcpMain() {
+		return
+	}
 	dir, err := os.MkdirTemp("", "toolbridge-deploy-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // Every toolbridge.yaml that is shipped or rendered passes "config check" without
@@ -60,6 +61,7 @@ func TestNATSFilesAreTakenByTheServer(t *testing.T) {
 	natsEnv(t, "DEFAULT", "ACME", "GLOBEX_EU")
 	dir := t.TempDir()
 	files := map[string]string{"server.conf": "../nats/server.conf", "cluster.conf": "../nats/cluster.conf"}
+	partitions := map[string]int64{"server.conf": 1, "cluster.conf": 1}
 	for _, values := range valueSets(t) {
 		for _, o := range render(t, values) {
 			m, ok := o.typed.(*corev1.ConfigMap)
@@ -67,6 +69,11 @@ func TestNATSFilesAreTakenByTheServer(t *testing.T) {
 				continue
 			}
 			files[setName(values)] = natsFolder(t, filepath.Join(dir, setName(values)), m)
+			var cfg struct{ Bus struct{ Partitions int64 } }
+			if err := yaml.Unmarshal([]byte(find[*corev1.ConfigMap](t, render(t, values), "toolbridge").Data["toolbridge.yaml"]), &cfg); err != nil {
+				t.Fatal(err)
+			}
+			partitions[setName(values)] = cfg.Bus.Partitions
 		}
 	}
 	if len(files) != 5 {
@@ -81,8 +88,9 @@ func TestNATSFilesAreTakenByTheServer(t *testing.T) {
 		if o.MaxPayload != 8<<20 {
 			t.Errorf("%s: max_payload is %d, not 8 MiB", name, o.MaxPayload)
 		}
-		if !o.JetStream || o.JetStreamMaxStore < 17<<30 {
-			t.Errorf("%s: JetStream may store %d bytes; the streams and buckets reserve 17 GiB", name, o.JetStreamMaxStore)
+		// The streams and buckets reserve their bounds when they are made.
+		if reserved := (12 + 5*partitions[name]) << 30; !o.JetStream || o.JetStreamMaxStore < reserved {
+			t.Errorf("%s: JetStream may store %d bytes, and %d are reserved", name, o.JetStreamMaxStore, reserved)
 		}
 		clustered := name != "server.conf" && name != "trial"
 		if (o.Cluster.Port != 0) != clustered || clustered && len(o.Routes) < 2 {

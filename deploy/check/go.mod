@@ -6,6 +6,7 @@ require (
 	github.com/compose-spec/compose-go/v2 v2.10.2
 	github.com/moby/buildkit v0.32.2
 	github.com/nats-io/nats-server/v2 v2.15.3
+	github.com/nats-io/nats.go v1.55.0
 	helm.sh/helm/v3 v3.20.2
 	k8s.io/api v0.35.1
 	k8s.io/apimachinery v0.35.1

@@ -52,15 +52,20 @@ func render(t *testing.T, values string) []object {
 }
 
 func renderChart(values string) ([]object, error) {
-	c, err := loader.Load(chartDir)
-	if err != nil {
-		return nil, fmt.Errorf("loading the chart: %w", err)
-	}
 	given := map[string]any{}
 	if values != "" {
+		var err error
 		if given, err = chartutil.ReadValuesFile(values); err != nil {
 			return nil, fmt.Errorf("reading the values: %w", err)
 		}
+	}
+	return renderValues(given)
+}
+
+func renderValues(given map[string]any) ([]object, error) {
+	c, err := loader.Load(chartDir)
+	if err != nil {
+		return nil, fmt.Errorf("loading the chart: %w", err)
 	}
 	files, err := rendered(c, given)
 	if err != nil {
