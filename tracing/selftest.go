@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -16,12 +17,18 @@ import (
 // reply: one tool_search, or whatever a worker answers.
 type Exchange func(ctx context.Context, header nats.Header) (nats.Header, error)
 
+// ErrOtherTrace is the error of a self-test whose reply came in another trace than
+// the request was sent in: the traceparent did not reach the worker, or the worker
+// begins traces of its own (telemetry.trace: link).
+var ErrOtherTrace = errors.New("the reply is in another trace than the request: its " + subjects.HeaderTraceParent +
+	" did not reach the worker, or the worker begins its own traces (telemetry.trace: link)")
+
 // SelfTest says why trace context does not get through, or nil. It sends two
-// requests: one with a traceparent, whose reply must carry the same trace (or,
-// where the worker begins traces of its own, another valid one: linked is true
-// then), with the tracestate and baggage intact; and one without, whose reply must
-// carry none or a valid one that is not the first's.
-func SelfTest(ctx context.Context, exchange Exchange) (linked bool, err error) {
+// requests: one with trace context, whose reply must be in the same trace, with
+// tracestate and baggage as they were sent; and one without, whose reply must carry
+// none, or be in a trace of its own. link says that the workers are configured to
+// begin traces of their own; then the first reply's trace must be a new one.
+func SelfTest(ctx context.Context, exchange Exchange, link bool) error {
 	t, s := IDs{}.NewIDs(ctx)
 	sent := trace.NewSpanContext(trace.SpanContextConfig{TraceID: t, SpanID: s, TraceFlags: trace.FlagsSampled, Remote: true})
 	want := Format(sent, Values{2: "toolbridge.selftest=1"})
@@ -30,12 +37,12 @@ func SelfTest(ctx context.Context, exchange Exchange) (linked bool, err error) {
 	Write(h, want)
 	reply, err := within(ctx, exchange, h)
 	if err != nil {
-		return false, fmt.Errorf("sending a traced request: %w", err)
+		return fmt.Errorf("sending a traced request: %w", err)
 	}
 	for name := range reply {
 		for _, ours := range Names() {
-			if name != ours && equalFold(name, ours) {
-				return false, fmt.Errorf("the reply has the header %q: NATS headers are case-sensitive, and the contract's is %q", name, ours)
+			if name != ours && strings.EqualFold(name, ours) {
+				return fmt.Errorf("the reply has the header %q: NATS headers are case-sensitive, and the contract's is %q", name, ours)
 			}
 		}
 	}
@@ -43,31 +50,32 @@ func SelfTest(ctx context.Context, exchange Exchange) (linked bool, err error) {
 	back := Parse(got)
 	switch {
 	case got[0] == "":
-		return false, errors.New("the reply carries no " + subjects.HeaderTraceParent + ": it was lost between here and the worker, or on the way back")
+		return errors.New("the reply carries no " + subjects.HeaderTraceParent + ": it was lost between here and the worker, or on the way back")
 	case !back.IsValid():
-		return false, fmt.Errorf("the reply's %s is not readable: %.80q", subjects.HeaderTraceParent, got[0])
-	case back.TraceID() != sent.TraceID():
-		linked = true
-	case got[1] != want[1]:
-		return false, fmt.Errorf("%s came back as %.80q, not as it was sent", subjects.HeaderTraceState, got[1])
-	}
-	if got[2] != want[2] {
-		return linked, fmt.Errorf("%s came back as %.80q, not as it was sent", subjects.HeaderBaggage, got[2])
+		return fmt.Errorf("the reply's %s is not readable: %.80q", subjects.HeaderTraceParent, got[0])
+	case link && back.TraceID() == sent.TraceID():
+		return errors.New("the reply is in the request's trace, although workers are said to begin their own (telemetry.trace: link)")
+	case !link && back.TraceID() != sent.TraceID():
+		return ErrOtherTrace
+	case !link && got[1] != want[1]:
+		return fmt.Errorf("%s came back as %.80q, not as it was sent", subjects.HeaderTraceState, got[1])
+	case got[2] != want[2]:
+		return fmt.Errorf("%s came back as %.80q, not as it was sent", subjects.HeaderBaggage, got[2])
 	}
 	reply, err = within(ctx, exchange, nats.Header{})
 	if err != nil {
-		return linked, fmt.Errorf("sending a request without trace context: %w", err)
+		return fmt.Errorf("sending a request without trace context: %w", err)
 	}
 	if v := Read(reply); v[0] != "" {
 		other := Parse(v)
 		if !other.IsValid() {
-			return linked, fmt.Errorf("a request without trace context was answered with an unreadable %s: %.80q", subjects.HeaderTraceParent, v[0])
+			return fmt.Errorf("a request without trace context was answered with an unreadable %s: %.80q", subjects.HeaderTraceParent, v[0])
 		}
 		if other.TraceID() == sent.TraceID() || other.TraceID() == back.TraceID() {
-			return linked, errors.New("a request without trace context was answered in another request's trace: contexts get mixed up")
+			return errors.New("a request without trace context was answered in another request's trace: contexts get mixed up")
 		}
 	}
-	return linked, nil
+	return nil
 }
 
 // selfTestWithin bounds each of SelfTest's requests.
@@ -77,16 +85,4 @@ func within(ctx context.Context, exchange Exchange, h nats.Header) (nats.Header,
 	ctx, cancel := context.WithTimeout(ctx, selfTestWithin)
 	defer cancel()
 	return exchange(ctx, h)
-}
-
-func equalFold(a, b string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range len(a) {
-		if a[i]|0x20 != b[i]|0x20 {
-			return false
-		}
-	}
-	return true
 }
