@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -506,7 +507,7 @@ func TestACallThatLosesItsWorkerIsOneConnectedTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost, err := worker.New(worker.Config{Dev: true, Tracer: first.tracer(), CallLease: lease}, nc)
+	lost, err := worker.New(worker.Config{Dev: true, Tracer: first.tracer(), CallLease: lease, Logger: slog.New(slog.DiscardHandler)}, nc)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -546,7 +547,7 @@ func TestACallThatLosesItsWorkerIsOneConnectedTrace(t *testing.T) {
 	exported := first.spans() // what a killed process may have sent
 	nc.Close()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		_ = lost.Stop(ctx)
 	})
