@@ -39,7 +39,7 @@ func (w *Worker) reply(q *request, body []byte, err error) {
 	}
 	msg.Data = body
 	if err := w.nc.PublishMsg(msg); err != nil {
-		w.log.Warn("reply not sent", "tenant", q.Tenant, "session", q.Session, "verb", string(q.Verb), "error", err)
+		w.log.WarnContext(q.context(w.base), "reply not sent", "tenant", q.Tenant, "session", q.Session, "verb", string(q.Verb), "error", err)
 	}
 	w.answered(q, plain, failed)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go/micro"
@@ -19,8 +20,9 @@ type observed struct {
 	began     time.Time
 	operation string
 	span      tracing.Span
-	caller    string // the caller's traceparent, where the span continues its trace
-	limit     string // that refused it, see LimitsRefused
+	ctx       context.Context // with the span; nil before there is one
+	caller    string          // the caller's traceparent, where the span continues its trace
+	limit     string          // that refused it, see LimitsRefused
 }
 
 // Limits that refuse requests.
@@ -44,7 +46,7 @@ func (w *Worker) begin(q *request, r micro.Request) context.Context {
 	if parent := tracing.Parse(q.trace); parent.IsValid() && parent.TraceID() == span.Context().TraceID() {
 		q.caller = q.trace[0]
 	}
-	q.span, q.trace = span, span.Values(q.trace)
+	q.span, q.ctx, q.trace = span, ctx, span.Values(q.trace)
 	if span.Recording() {
 		span.Set(
 			tracing.MessagingSystem.String(tracing.SystemNATS),
@@ -103,10 +105,21 @@ func (w *Worker) answered(q *request, body []byte, failed *subjects.Error) {
 		q.span.Outcome(outcome, "")
 	}
 	q.span.End()
+	if ctx := q.context(w.base); w.log.Enabled(ctx, slog.LevelDebug) {
+		w.log.DebugContext(ctx, "request", "operation", q.operation, "tenant", q.Tenant, "session", q.Session, "code", string(code), "took", time.Since(q.began))
+	}
 	if m := w.cfg.Metrics; m != nil {
 		m.Count(tracing.Requests, 1, q.operation, string(code))
 		m.Time(tracing.RequestDuration, time.Since(q.began), q.operation)
 	}
+}
+
+// context is the request's own, or base before it has one.
+func (q *request) context(base context.Context) context.Context {
+	if q.ctx != nil {
+		return q.ctx
+	}
+	return base
 }
 
 // refused counts a request that a limit refused.

@@ -130,7 +130,7 @@ func (e *Engine) start(l *live, r *Record, revision uint64, stored bool) {
 		return
 	}
 	l.record, l.revision = r.clone(), revision
-	l.ctx, l.abort = context.WithCancelCause(e.base)
+	l.ctx, l.abort = context.WithCancelCause(e.contextOf(r))
 	go func() {
 		defer free()
 		e.runHere(l)

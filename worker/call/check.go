@@ -116,7 +116,7 @@ func (l *live) judgeEntry(index int, entry *Entry, record *Record) *subjects.Slo
 		Session: l.key.session, User: record.User, Tool: entry.Name, DefinitionSHA256: entry.SHA256, Executor: entry.executor(),
 	})
 	if err != nil {
-		e.log.Warn("remembered choices can not be read; a person is asked", "call", l.key.String(), "error", err)
+		e.log.WarnContext(l.ctx, "remembered choices can not be read; a person is asked", "call", l.key.String(), "error", err)
 	}
 	if remembered != nil {
 		e.audit(l.key, record, index, subjects.AuditRecord{Type: auditRemembered, By: remembered.By, Decision: &subjects.Decision{
@@ -219,7 +219,7 @@ func (l *live) askEntry(index int) {
 			// It may have been asked for before, without a word of that here.
 			if err := l.e.approvals.Settle(l.e.writing(), l.key.tenant, entry.Approval,
 				subjects.Decision{State: subjects.ApprovalExpired, At: now(), Reason: "expired"}); err != nil {
-				l.e.log.Warn("an expired approval could not be settled; that is done later", "approval", entry.Approval, "error", err)
+				l.e.log.WarnContext(l.ctx, "an expired approval could not be settled; that is done later", "approval", entry.Approval, "error", err)
 			}
 			l.e.approvalEnded(record, index, entry.Approval, choiceExpired, l.e.asked(&entry))
 			l.e.finished(l.key, record, index, timedOut(&entry))
@@ -238,7 +238,7 @@ func (l *live) askEntry(index int) {
 			subjects.Decision{ID: a.ID, State: subjects.ApprovalDenied, Choice: subjects.ChoiceDeny, At: now(), Reason: reasonNoApprover})
 	}
 	if err != nil {
-		l.e.log.Warn("an approval could not be asked for; it is tried again", "call", l.key.String(), "error", err)
+		l.e.log.WarnContext(l.ctx, "an approval could not be asked for; it is tried again", "call", l.key.String(), "error", err)
 		l.giveAway(err)
 		return
 	}

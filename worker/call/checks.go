@@ -113,7 +113,7 @@ func (c *checks) Before(ctx context.Context, q Check) Verdict {
 		}
 		answer, err := c.asker.ask(ctx, h, q, nil)
 		if err != nil {
-			c.log.Warn("a hook failed", "hook", h.Name, "tool", q.Tool, "tenant", q.Tenant, "session", q.Session, "call", q.CallID, "passed", h.FailOpen, "error", err)
+			c.log.WarnContext(ctx, "a hook failed", "hook", h.Name, "tool", q.Tool, "tenant", q.Tenant, "session", q.Session, "call", q.CallID, "passed", h.FailOpen, "error", err)
 			if h.FailOpen && ctx.Err() == nil {
 				continue
 			}
@@ -151,7 +151,7 @@ func (c *checks) Count(ctx context.Context, q Check) *subjects.SlotError {
 	defer cancel()
 	block, err := c.tallies.count(ctx, &c.rails, q)
 	if err != nil {
-		c.log.Warn("rate and repeat could not be counted; the call is blocked", "tool", q.Tool, "tenant", q.Tenant, "session", q.Session, "call", q.CallID, "error", err)
+		c.log.WarnContext(ctx, "rate and repeat could not be counted; the call is blocked", "tool", q.Tool, "tenant", q.Tenant, "session", q.Session, "call", q.CallID, "error", err)
 		return &subjects.SlotError{
 			Code: subjects.CodeBlocked, Reason: "unchecked", RetryAfterMS: 1000,
 			Message: q.Tool + " was not run: how often it may run can not be checked now. Try again later",
@@ -173,7 +173,7 @@ func (c *checks) After(ctx context.Context, q Check, result json.RawMessage) (js
 		}
 		answer, err := c.asker.ask(ctx, h, q, result)
 		if err != nil {
-			c.log.Warn("a hook failed", "hook", h.Name, "tool", q.Tool, "tenant", q.Tenant, "session", q.Session, "call", q.CallID, "passed", h.FailOpen, "error", err)
+			c.log.WarnContext(ctx, "a hook failed", "hook", h.Name, "tool", q.Tool, "tenant", q.Tenant, "session", q.Session, "call", q.CallID, "passed", h.FailOpen, "error", err)
 			if h.FailOpen {
 				continue
 			}

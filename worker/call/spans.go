@@ -48,6 +48,14 @@ func (e *Engine) identify(ctx context.Context, c *Call, r *Record) {
 	}
 }
 
+// contextOf is the context of a call's work, with the identity of its span.
+func (e *Engine) contextOf(r *Record) context.Context {
+	if e.cfg.Tracer == nil {
+		return e.base
+	}
+	return trace.ContextWithRemoteSpanContext(e.base, r.span())
+}
+
 // span is the identity of the call's span.
 func (r *Record) span() trace.SpanContext { return tracing.Parse(r.Trace) }
 

@@ -212,7 +212,7 @@ func (e *Engine) claim(ctx context.Context, k key, r *Record, revision uint64) (
 	})
 	l.record, l.revision = record, at
 	if err == nil && outcome == ours {
-		l.ctx, l.abort = context.WithCancelCause(e.base)
+		l.ctx, l.abort = context.WithCancelCause(e.contextOf(record))
 		if l.before > 0 {
 			l.takenOver()
 		}
@@ -356,7 +356,7 @@ func (l *live) leave() bool {
 	})
 	if err != nil {
 		if !errors.Is(err, errLost) {
-			l.e.log.Warn("a call's record could not be written; another worker takes over", "call", l.key.String(), "error", err)
+			l.e.log.WarnContext(l.ctx, "a call's record could not be written; another worker takes over", "call", l.key.String(), "error", err)
 		}
 		l.lost = true
 		return true
@@ -398,7 +398,7 @@ func (l *live) write(f func(*Record) bool) error {
 		if err == nil || errors.Is(err, errLost) || lasting(err) || !l.e.wait(writeRetry) {
 			return err
 		}
-		l.e.log.Debug("a call's record could not be written; it is tried again", "call", l.key.String(), "error", err)
+		l.e.log.DebugContext(l.ctx, "a call's record could not be written; it is tried again", "call", l.key.String(), "error", err)
 	}
 }
 
@@ -554,7 +554,7 @@ func (l *live) giveAway(err error) {
 	defer l.mu.Unlock()
 	defer l.checked.Broadcast()
 	l.lost = true
-	l.e.log.Warn("a call's record could not be written; another worker takes over", "call", l.key.String(), "error", err)
+	l.e.log.WarnContext(l.ctx, "a call's record could not be written; another worker takes over", "call", l.key.String(), "error", err)
 }
 
 func (l *live) check(index int, entry Entry, record *Record) Check {
