@@ -106,3 +106,11 @@ func knowsFlags(t *testing.T, binary string, args []string) {
 		}
 	}
 }
+
+// runs runs a checker and fails with what it says.
+func runs(t *testing.T, path string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
+		t.Errorf("%s %s: %v\n%s", filepath.Base(path), strings.Join(args, " "), err, out)
+	}
+}
