@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 var sources = map[string][2]string{
 	"toolbridge":  {root, "./cmd/toolbridge"},
 	"nats-server": {".", "github.com/nats-io/nats-server/v2"},
-	"collector":   {root + "/test/collector", "."},
+	"collector":   {"collector", "."},
 }
 
 // build builds a program and returns its path. Where TOOLBRIDGE_DEPLOY_BIN names a

@@ -274,4 +274,3 @@ func TestPasswordsComeFromSecrets(t *testing.T) {
 		}
 	}
 }
-

@@ -19,10 +19,11 @@ import (
 
 // Addresses in a test's network.
 const (
-	ipNATS      = 1 // of three servers
-	ipWorker    = 11
-	ipHost      = 21
-	ipCollector = 31
+	ipNATS       = 1 // of three servers
+	ipWorker     = 11
+	ipHost       = 21
+	ipCollector  = 31
+	ipPrometheus = 32
 )
 
 // installation is what the chart renders, as processes on this machine.
@@ -38,6 +39,11 @@ type installation struct {
 // this test's own program, with the chart's defaults beside the given values.
 func install(t *testing.T, workers int, values map[string]any) *installation {
 	t.Helper()
+	return installAt(t, newNetwork(t), workers, values)
+}
+
+func installAt(t *testing.T, net network, workers int, values map[string]any) *installation {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +57,7 @@ func install(t *testing.T, workers int, values map[string]any) *installation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := &installation{cluster: &cluster{objects: objects, net: newNetwork(t), dir: t.TempDir()}, binary: build(t, "toolbridge")}
+	in := &installation{cluster: &cluster{objects: objects, net: net, dir: t.TempDir()}, binary: build(t, "toolbridge")}
 	set := find[*appsv1.StatefulSet](t, objects, "toolbridge-nats")
 	replicas := int(*set.Spec.Replicas)
 	var names []string
