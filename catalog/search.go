@@ -121,6 +121,44 @@ type SearchOptions struct {
 	// Connectors is the answer's "connectors" member as JSON, where something has
 	// to be said about the gateway; nil leaves it out.
 	Connectors jsontext.Value
+	// Stats, when not nil, is told what was found.
+	Stats *SearchStats
+}
+
+// SearchStats is what a search found, query by query.
+type SearchStats struct{ Queries []QueryStats }
+
+// QueryStats is what one query found.
+type QueryStats struct {
+	Matches, Near int
+	Outcome       SearchOutcome
+}
+
+// SearchOutcome is how a query ended.
+type SearchOutcome string
+
+// The outcomes of a query. Without matches and near matches it is the reason.
+const (
+	OutcomeHits  SearchOutcome = "hits"
+	OutcomeNear  SearchOutcome = "near"
+	OutcomeGate  SearchOutcome = "gate"
+	OutcomeFloor SearchOutcome = "floor"
+	OutcomeEmpty SearchOutcome = "empty"
+)
+
+func (s *SearchStats) add(r index.Result) {
+	q := QueryStats{Matches: len(r.Matches), Near: len(r.Near), Outcome: OutcomeEmpty}
+	switch {
+	case q.Matches > 0:
+		q.Outcome = OutcomeHits
+	case q.Near > 0:
+		q.Outcome = OutcomeNear
+	case r.Miss == index.MissGate:
+		q.Outcome = OutcomeGate
+	case r.Miss == index.MissFloor:
+		q.Outcome = OutcomeFloor
+	}
+	s.Queries = append(s.Queries, q)
 }
 
 // Search answers tool_search: the payload, and whether it is an error that the
@@ -170,6 +208,9 @@ func (c *Catalog) AppendFind(dst []byte, a SearchArguments, o SearchOptions) []b
 			remote = o.Remote[i]
 		}
 		found := c.index().Search(q, index.Options{Limit: a.Limit, Ranking: c.config.Ranking, NearMatches: near, Extra: extra(remote)})
+		if o.Stats != nil {
+			o.Stats.add(found)
+		}
 		w.results = w.result(w.results, q, found, remote)
 	}
 	size := 128 + len(w.results) + len(w.records) + len(o.Connectors)

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 // Config is how a client talks. The zero value is the documented default.
@@ -39,11 +40,15 @@ type Config struct {
 	// MaxReply bounds a reply in bytes, unpacked; 0 means 64 MiB.
 	MaxReply int64
 
-	// Inject may add headers to a request before it is sent, e.g. traceparent;
-	// nil adds none. Header names of the contract are lower case.
+	// Tracer makes a span of every request and of every execution that is served;
+	// nil makes none.
+	Tracer *tracing.Tracer
+	// Inject may add headers to a request before it is sent; nil adds the trace
+	// context of the span in the request's context, where there is one. Header
+	// names of the contract are lower case.
 	Inject func(ctx context.Context, header nats.Header)
 	// Extract may put what the headers of a received execution say into its
-	// context; nil leaves it.
+	// context; nil does so with their trace context.
 	Extract func(ctx context.Context, header nats.Header) context.Context
 }
 

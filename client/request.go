@@ -37,7 +37,9 @@ func noResponders(m *nats.Msg) bool {
 
 // request sends a body and returns the reply's JSON, or the error that it
 // carries.
-func (c *Client) request(ctx context.Context, subject string, body []byte, limit time.Duration) ([]byte, error) {
+func (c *Client) request(ctx context.Context, subject string, body []byte, limit time.Duration) (_ []byte, err error) {
+	ctx, done := c.traced(ctx, subject, len(body))
+	defer func() { done(err) }()
 	m, err := c.exchange(ctx, subject, body, limit)
 	if err != nil {
 		return nil, err
@@ -47,7 +49,9 @@ func (c *Client) request(ctx context.Context, subject string, body []byte, limit
 
 // requestBytes is request for a reply that is no JSON: only its headers say
 // that it is an error.
-func (c *Client) requestBytes(ctx context.Context, subject string, body []byte, limit time.Duration) ([]byte, error) {
+func (c *Client) requestBytes(ctx context.Context, subject string, body []byte, limit time.Duration) (_ []byte, err error) {
+	ctx, done := c.traced(ctx, subject, len(body))
+	defer func() { done(err) }()
 	m, err := c.exchange(ctx, subject, body, limit)
 	if err != nil {
 		return nil, err
@@ -70,9 +74,7 @@ func (c *Client) exchange(ctx context.Context, subject string, body []byte, limi
 		return nil, fmt.Errorf("request to %s: %w", subject, err)
 	}
 	m := &nats.Msg{Subject: subject, Header: nats.Header{}}
-	if c.cfg.Inject != nil {
-		c.cfg.Inject(ctx, m.Header)
-	}
+	c.inject(ctx, m.Header)
 	if until, ok := ctx.Deadline(); ok {
 		m.Header[subjects.HeaderDeadline] = []string{strconv.FormatInt(told(until).UnixMilli(), 10)}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 // Handler runs one execution and returns its result as JSON. It must return
@@ -190,23 +191,23 @@ func (v *Server) onExec(m *nats.Msg) {
 	}
 	var r subjects.ExecRequest
 	if err := subjects.Decode(m.Data, &r); err != nil {
-		v.answer(m.Reply, refusal(subjects.CodeBadRequest, err.Error()))
+		v.answer(m, m.Reply, refusal(subjects.CodeBadRequest, err.Error()))
 		return
 	}
 	if r.ExecutionID == "" || r.Tool == "" || r.Session != v.session.name {
-		v.answer(m.Reply, refusal(subjects.CodeBadRequest, fmt.Sprintf("execution_id, tool and session %q are expected", v.session.name)))
+		v.answer(m, m.Reply, refusal(subjects.CodeBadRequest, fmt.Sprintf("execution_id, tool and session %q are expected", v.session.name)))
 		return
 	}
 	e, first := v.seen.enter(r.ExecutionID, sha256.Sum256(append([]byte(r.Tool+"\x00"), r.Arguments...)), m.Reply)
 	if !first {
 		if body := e.repeat(m.Reply); body != nil {
-			v.answer(m.Reply, body)
+			v.answer(m, m.Reply, body)
 		}
 		return
 	}
 	if body := v.refuse(r); body != nil {
 		v.seen.forget(r.ExecutionID)
-		v.answer(m.Reply, body)
+		v.answer(m, m.Reply, body)
 		return
 	}
 	wait := time.NewTimer(untilMS(r.StartBy))
@@ -215,11 +216,11 @@ func (v *Server) onExec(m *nats.Msg) {
 	case v.slots <- struct{}{}:
 	case <-wait.C:
 		v.seen.forget(r.ExecutionID)
-		v.answer(m.Reply, refusal(subjects.CodeTooLate, "start_by passed while other executions ran"))
+		v.answer(m, m.Reply, refusal(subjects.CodeTooLate, "start_by passed while other executions ran"))
 		return
 	case <-v.closing:
 		v.seen.forget(r.ExecutionID)
-		v.answer(m.Reply, refusal(subjects.CodeTooLate, "the session's process is stopping"))
+		v.answer(m, m.Reply, refusal(subjects.CodeTooLate, "the session's process is stopping"))
 		return
 	}
 	late := v.refuse(r) // the wait may have been long
@@ -231,7 +232,7 @@ func (v *Server) onExec(m *nats.Msg) {
 		v.mu.Unlock()
 		<-v.slots
 		v.seen.forget(r.ExecutionID)
-		v.answer(m.Reply, late)
+		v.answer(m, m.Reply, late)
 		return
 	}
 	v.running.Add(1)
@@ -276,9 +277,8 @@ func (v *Server) onCancel(m *nats.Msg) {
 func (v *Server) run(m *nats.Msg, r subjects.ExecRequest, e *execution) {
 	ctx, stop := v.begin()
 	defer stop(nil)
-	if v.session.client.cfg.Extract != nil {
-		ctx = v.session.client.cfg.Extract(ctx, m.Header)
-	}
+	ctx, span := v.received(ctx, m, &r)
+	defer span.End()
 	if r.Deadline > 0 {
 		var end context.CancelFunc
 		ctx, end = context.WithDeadline(ctx, time.UnixMilli(r.Deadline))
@@ -286,19 +286,22 @@ func (v *Server) run(m *nats.Msg, r subjects.ExecRequest, e *execution) {
 	}
 	var body []byte
 	if e.start(stop) {
-		body = v.supervise(ctx, r, e)
+		body = v.supervise(ctx, m, r, e)
 	} else {
 		body = refusal(subjects.CodeCancelled, "cancelled before it started")
 	}
 	if fits := v.session.client.nc.MaxPayload() - headerRoom; fits > 0 && int64(len(body)) > fits {
 		body = refusal(subjects.CodeResultTooLarge, fmt.Sprintf("the result has %d bytes; the server takes %d", len(body), fits))
 	}
+	if span.Recording() {
+		span.Outcome(codeOfReply(body), "")
+	}
 	for _, to := range v.seen.finish(e, body) {
-		v.answer(to, body)
+		v.answer(m, to, body)
 	}
 }
 
-func (v *Server) supervise(ctx context.Context, r subjects.ExecRequest, e *execution) []byte {
+func (v *Server) supervise(ctx context.Context, m *nats.Msg, r subjects.ExecRequest, e *execution) []byte {
 	outcome := make(chan []byte, 1)
 	go func() { outcome <- v.call(ctx, r) }()
 	tick := time.NewTicker(v.cfg.WorkingEvery)
@@ -309,7 +312,7 @@ func (v *Server) supervise(ctx context.Context, r subjects.ExecRequest, e *execu
 			return body
 		case <-tick.C:
 			for _, to := range e.listeners() {
-				v.send(to, nil, subjects.StatusWorking)
+				v.send(m, to, nil, subjects.StatusWorking)
 			}
 		}
 	}
@@ -360,10 +363,12 @@ func refusal(code subjects.Code, message string) []byte {
 	return body
 }
 
-func (v *Server) answer(to string, body []byte) { v.send(to, body, "") }
+// answer sends the answer to a request, with the request's trace context.
+func (v *Server) answer(request *nats.Msg, to string, body []byte) { v.send(request, to, body, "") }
 
-func (v *Server) send(to string, body []byte, status string) {
+func (v *Server) send(request *nats.Msg, to string, body []byte, status string) {
 	m := &nats.Msg{Subject: to, Data: body, Header: nats.Header{subjects.HeaderKind: {subjects.KindReply}}}
+	tracing.Write(m.Header, tracing.Read(request.Header))
 	if status != "" {
 		m.Header[subjects.HeaderStatus] = []string{status}
 	}

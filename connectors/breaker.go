@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+
+	"toolbridge/tracing"
 )
 
 // States of a breaker.
@@ -143,6 +145,13 @@ func (b *Breakers) Allow(ctx context.Context, tenant string) (done func(err erro
 	if b.cfg.Disabled {
 		return func(error) {}, nil
 	}
+	if done, failure = b.allow(ctx, tenant); failure != nil {
+		b.cfg.Metrics.Count(tracing.BreakerRefused, 1)
+	}
+	return done, failure
+}
+
+func (b *Breakers) allow(ctx context.Context, tenant string) (done func(err error), failure *Failure) {
 	c := b.circuit(tenant)
 	c.mu.Lock()
 	if c.state == StateClosed {
@@ -302,6 +311,26 @@ func (b *Breakers) State(tenant string) (state string, retryAfter time.Duration)
 		return StateOpen, c.until.Sub(now)
 	}
 	return StateHalfOpen, c.wait(now)
+}
+
+// Worst is the worst state that any tenant's breaker is in on this worker.
+func (b *Breakers) Worst() string {
+	b.mu.Lock()
+	tenants := make([]string, 0, len(b.circuits))
+	for t := range b.circuits {
+		tenants = append(tenants, t)
+	}
+	b.mu.Unlock()
+	worst := StateClosed
+	for _, t := range tenants {
+		switch s, _ := b.State(t); {
+		case s == StateOpen:
+			return s
+		case s != StateClosed:
+			worst = s
+		}
+	}
+	return worst
 }
 
 func (b *Breakers) circuit(tenant string) *circuit {

@@ -75,12 +75,12 @@ type Result struct {
 
 // Search asks for tools, for at most MaxUseCases queries. 30 s, never repeated.
 func (c *Client) Search(ctx context.Context, who Who, req SearchRequest) (*SearchReply, error) {
-	return ask(ctx, c, who, exchange{method: http.MethodPost, url: c.at(RouteSearch), limit: c.cfg.SearchTimeout, what: "the search"}, req, readSearch)
+	return ask(ctx, c, who, exchange{method: http.MethodPost, url: c.at(RouteSearch), limit: c.cfg.SearchTimeout, what: "the search", route: "search"}, req, readSearch)
 }
 
 // Schemas asks for tools by slug. 10 s, repeated once.
 func (c *Client) Schemas(ctx context.Context, who Who, slugs []string) (*SchemasReply, error) {
-	return ask(ctx, c, who, exchange{method: http.MethodPost, url: c.at(RouteSchemas), limit: c.cfg.SchemasTimeout, repeat: true, what: "the question for schemas"}, SchemasRequest{Tools: slugs}, readSchemas)
+	return ask(ctx, c, who, exchange{method: http.MethodPost, url: c.at(RouteSchemas), limit: c.cfg.SchemasTimeout, repeat: true, what: "the question for schemas", route: "schemas"}, SchemasRequest{Tools: slugs}, readSchemas)
 }
 
 // Execute runs tools. The results have one slot for each tool of the request. 60 s,
@@ -106,7 +106,7 @@ func (c *Client) execute(ctx context.Context, who Who, req ExecuteRequest, key s
 			req.Tools[i].Arguments = json.RawMessage("{}")
 		}
 	}
-	e := exchange{method: http.MethodPost, url: c.at(RouteExecute), key: key, limit: c.cfg.ExecuteTimeout, repeat: repeat, what: "the call"}
+	e := exchange{method: http.MethodPost, url: c.at(RouteExecute), key: key, limit: c.cfg.ExecuteTimeout, repeat: repeat, what: "the call", route: "execute"}
 	results, err := ask(ctx, c, who, e, req, func(body []byte) ([]Result, error) { return readExecute(body, len(req.Tools)) })
 	if err != nil {
 		f, _ := AsFailure(err) // every error of ask is one
@@ -118,7 +118,7 @@ func (c *Client) execute(ctx context.Context, who Who, req ExecuteRequest, key s
 // Mint starts connections. 30 s, never repeated: after a failure with Sent nobody
 // knows whether it started.
 func (c *Client) Mint(ctx context.Context, who Who, req MintRequest) (*MintReply, error) {
-	return ask(ctx, c, who, exchange{method: http.MethodPost, url: c.at(RouteConnections), limit: c.cfg.OtherTimeout, what: "the start of a connection"}, req, readMint)
+	return ask(ctx, c, who, exchange{method: http.MethodPost, url: c.at(RouteConnections), limit: c.cfg.OtherTimeout, what: "the start of a connection", route: "connections"}, req, readMint)
 }
 
 // List is every app, at most MaxPages of ListPage. Each page: 30 s, repeated once.
@@ -131,7 +131,7 @@ func (c *Client) List(ctx context.Context, who Who) ([]App, error) {
 			q.Set("cursor", cursor)
 		}
 		var next string
-		e := exchange{method: http.MethodGet, url: c.at(RouteConnectors) + "?" + q.Encode(), limit: c.cfg.OtherTimeout, repeat: true, what: "the question for apps"}
+		e := exchange{method: http.MethodGet, url: c.at(RouteConnectors) + "?" + q.Encode(), limit: c.cfg.OtherTimeout, repeat: true, what: "the question for apps", route: "connectors"}
 		items, err := ask(ctx, c, who, e, nil, func(body []byte) (items []App, err error) {
 			items, next, err = readPage(body)
 			return items, err
@@ -154,13 +154,13 @@ func (c *Client) Account(ctx context.Context, who Who, id string) (*Account, err
 	if failure != nil {
 		return nil, failure
 	}
-	return ask(ctx, c, who, exchange{method: http.MethodGet, url: at, limit: c.cfg.OtherTimeout, repeat: true, what: "the question for an account"}, nil, oneAccount)
+	return ask(ctx, c, who, exchange{method: http.MethodGet, url: at, limit: c.cfg.OtherTimeout, repeat: true, what: "the question for an account", route: "account"}, nil, oneAccount)
 }
 
 // PortalAccounts lists a user's accounts at the portal. 30 s, not repeated; so are
 // RenameAccount and Disconnect. None of them ever asks the gateway instead.
 func (c *Client) PortalAccounts(ctx context.Context, who Who) ([]Account, error) {
-	return ask(ctx, c, who, exchange{method: http.MethodGet, url: c.portal + "/" + RoutePortalAccounts, limit: c.cfg.OtherTimeout, what: "the question for accounts"}, nil, readAccounts)
+	return ask(ctx, c, who, exchange{method: http.MethodGet, url: c.portal + "/" + RoutePortalAccounts, limit: c.cfg.OtherTimeout, what: "the question for accounts", route: "portal_accounts"}, nil, readAccounts)
 }
 
 // RenameAccount gives an account another alias, at the portal.
@@ -169,7 +169,7 @@ func (c *Client) RenameAccount(ctx context.Context, who Who, id, alias string) (
 	if failure != nil {
 		return nil, failure
 	}
-	return ask(ctx, c, who, exchange{method: http.MethodPatch, url: at, limit: c.cfg.OtherTimeout, what: "the renaming"}, RenameRequest{Alias: alias}, oneAccount)
+	return ask(ctx, c, who, exchange{method: http.MethodPatch, url: at, limit: c.cfg.OtherTimeout, what: "the renaming", route: "portal_rename"}, RenameRequest{Alias: alias}, oneAccount)
 }
 
 // Disconnect removes an account, at the portal.
@@ -178,7 +178,7 @@ func (c *Client) Disconnect(ctx context.Context, who Who, id string) error {
 	if failure != nil {
 		return failure
 	}
-	_, err := ask(ctx, c, who, exchange{method: http.MethodDelete, url: at, limit: c.cfg.OtherTimeout, what: "the disconnection"}, nil, func([]byte) (struct{}, error) { return struct{}{}, nil })
+	_, err := ask(ctx, c, who, exchange{method: http.MethodDelete, url: at, limit: c.cfg.OtherTimeout, what: "the disconnection", route: "portal_disconnect"}, nil, func([]byte) (struct{}, error) { return struct{}{}, nil })
 	return err
 }
 
@@ -189,7 +189,7 @@ func (c *Client) CreateGuest(ctx context.Context, req GuestRequest, key string) 
 	if err != nil {
 		return nil, unsendable(err)
 	}
-	e := exchange{method: http.MethodPost, url: c.at(RouteGuest), body: body, key: key, limit: c.cfg.OtherTimeout, repeat: key != "", what: "the creation of a guest identity"}
+	e := exchange{method: http.MethodPost, url: c.at(RouteGuest), body: body, key: key, limit: c.cfg.OtherTimeout, repeat: key != "", what: "the creation of a guest identity", route: "guest"}
 	answer, failure := c.try(ctx, "", e)
 	if failure != nil {
 		return nil, failure

@@ -7,6 +7,7 @@ import (
 
 	"toolbridge/state"
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 // ClientConfig is how the gateway and the portal are reached.
@@ -31,6 +32,8 @@ type ClientConfig struct {
 	// Transport wraps the transport that requests go through, for tracing; nil
 	// leaves it as it is.
 	Transport func(http.RoundTripper) http.RoundTripper
+	// Metrics may be nil.
+	Metrics *tracing.Metrics
 	// UserAgent of every request; "" means "toolbridge".
 	UserAgent string
 }
@@ -46,6 +49,8 @@ type BreakerConfig struct {
 	// OnTransition hears of every change of a tenant's state on this worker; states
 	// are "closed", "open" and "half_open". It must not block.
 	OnTransition func(tenant, from, to string)
+	// Metrics may be nil.
+	Metrics *tracing.Metrics
 }
 
 // Config is what a worker needs to know of the gateway. A Gateway needs a URL.
@@ -71,6 +76,9 @@ type Config struct {
 	Space subjects.Space
 	// State is how buckets are made where they are missing.
 	State state.Config
+	// Tracer and Metrics may be nil.
+	Tracer  *tracing.Tracer
+	Metrics *tracing.Metrics
 	// Logger; nil means slog.Default.
 	Logger *slog.Logger
 }

@@ -58,15 +58,21 @@ func New(cfg Config, nc *nats.Conn, st *state.State) (*Gateway, error) {
 	g.Credentials = append(chain, g.guests)
 	client := cfg.Client
 	client.Credentials = g.Credentials
+	client.Metrics = cfg.Metrics
+	if client.Transport == nil {
+		client.Transport = cfg.Tracer.Transport
+	}
 	var err error
 	if g.Client, err = NewClient(client); err != nil {
 		return nil, err
 	}
 	breaker, outer := cfg.Breaker, cfg.Breaker.OnTransition
+	breaker.Metrics = cfg.Metrics
 	breaker.OnTransition = func(tenant, from, to string) {
 		if to == StateOpen {
 			g.Client.CloseIdle() // of a gateway that is gone
 		}
+		cfg.Metrics.BreakerChanged(to)
 		if outer != nil {
 			outer(tenant, from, to)
 		}

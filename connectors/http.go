@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"toolbridge/tracing"
 )
 
 const (
@@ -103,6 +105,7 @@ type exchange struct {
 	limit       time.Duration
 	repeat      bool // once more after a 5xx or a transport error
 	what        string
+	route       string // for the figures
 }
 
 // attempt is what one try brought.
@@ -177,6 +180,7 @@ func (c *Client) try(ctx context.Context, token string, e exchange) ([]byte, *Fa
 		}
 	}
 	sent := f.Sent
+	c.cfg.Metrics.GatewayRetry(e.route)
 	a, f = c.once(ctx, token, e)
 	if f != nil {
 		f.Sent = f.Sent || sent
@@ -194,6 +198,7 @@ func (c *Client) once(ctx context.Context, token string, e exchange) (attempt, *
 	a, err := c.roundTrip(httptrace.WithClientTrace(limited, trace.hooks()), token, e)
 	a.sent = trace.sent(limited.Err() != nil || err == nil)
 	if err == nil && a.success() {
+		c.cfg.Metrics.GatewayRequest(e.route, a.status, "", time.Since(began))
 		return a, nil
 	}
 	var f *Failure
@@ -205,9 +210,21 @@ func (c *Client) once(ctx context.Context, token string, e exchange) (attempt, *
 	if f.Status == 0 {
 		f.Status = a.status
 	}
+	c.cfg.Metrics.GatewayRequest(e.route, a.status, withoutAnswer(f.Kind), time.Since(began))
 	f.Sent = a.sent
 	f.redact(append(c.secrets, token)...)
 	return a, f
+}
+
+// withoutAnswer is what the figures say of a request that brought no status.
+func withoutAnswer(k Kind) string {
+	switch k {
+	case KindTimeout:
+		return tracing.GatewayTimeout
+	case KindCancelled:
+		return tracing.GatewayCancelled
+	}
+	return tracing.GatewayUnreachable
 }
 
 func (c *Client) roundTrip(ctx context.Context, token string, e exchange) (attempt, error) {

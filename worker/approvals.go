@@ -14,6 +14,7 @@ import (
 	"toolbridge/approval"
 	"toolbridge/state"
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 	"toolbridge/worker/call"
 )
 
@@ -29,6 +30,8 @@ type approvals struct {
 	wait  bool // although nobody listens
 	calls *call.Engine
 	log   *slog.Logger
+
+	metrics *tracing.Metrics
 
 	expiry   expiry
 	once     sync.Once
@@ -234,6 +237,7 @@ func (a *approvals) retry(ctx context.Context, msg jetstream.Msg, s approval.Set
 		_ = msg.NakWithDelay(decisionWait)
 		return
 	}
+	a.metrics.Count(tracing.DeadLetters, 1, "decision")
 	_ = msg.TermWithReason("it can not be applied: " + why.Error())
 }
 

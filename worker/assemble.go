@@ -21,6 +21,7 @@ type assembled struct {
 	reply   []byte
 	loaded  *loaded
 	view    *view
+	sizes   sizes
 	stored  time.Time // when this worker put the content into the store; zero when it did not
 }
 
@@ -42,6 +43,7 @@ func (w *Worker) assemble(ctx context.Context, q *request) ([]byte, error) {
 		return nil, err
 	}
 	w.changes.note(q.Tenant, q.Session, a.view)
+	w.countAssembly(q, a)
 	return a.reply, nil
 }
 
@@ -62,9 +64,10 @@ func (w *Worker) assembly(ctx context.Context, tenant string, body []byte, parse
 	h.Write([]byte(tenant))
 	h.Write([]byte{0})
 	h.Write(body)
-	a, err := w.assemblies.get(ctx, string(h.Sum(nil)), func(ctx context.Context) (*assembled, error) {
+	a, err := w.assemblies.get(ctx, string(h.Sum(nil)), func(ctx context.Context) (_ *assembled, err error) {
+		ctx, made := w.making(ctx, "assembly")
+		defer func() { made(err) }()
 		if parsed == nil {
-			var err error
 			if parsed, err = readAssemble(body); err != nil {
 				return nil, err
 			}
@@ -186,6 +189,7 @@ func finish(ctx context.Context, c *content, warnings []subjects.Warning, revisi
 		return nil, storing(putErr)
 	}
 	a.loaded = newLoaded(a.hex, c, int64(len(encoded)))
+	a.sizes = sizesOf(&asm, len(c.Input.Definitions))
 	tools := make([]json.RawMessage, len(asm.Tools))
 	for i, t := range asm.Tools {
 		tools[i] = t

@@ -56,7 +56,12 @@ func (w *Worker) search(ctx context.Context, q *request, r *subjects.BridgeReque
 		o = w.hosted(ctx, q, r.Arguments, l, s)
 	}
 	payload, reply := w.buffers.lend(), w.buffers.lend()
-	result, isError := l.catalog.AppendSearch((*payload)[:0], r.Arguments, o)
+	var result []byte
+	var isError bool
+	w.rank(ctx, func(found *catalog.SearchStats) {
+		o.Stats = found
+		result, isError = l.catalog.AppendSearch((*payload)[:0], r.Arguments, o)
+	})
 	body, err := subjects.AppendEncode((*reply)[:0], &subjects.BridgeReply{ID: r.ID, Name: r.Name, IsError: isError, Result: result})
 	q.sent = func() {
 		w.buffers.giveBack(payload, result)
@@ -73,6 +78,9 @@ func (w *Worker) readBridge(ctx context.Context, q *request) (*subjects.BridgeRe
 	}
 	if err := subjects.CheckToken("id", r.ID); err != nil {
 		return nil, nil, nil, subjects.NewError(subjects.CodeBadRequest, err.Error())
+	}
+	if q.Verb == subjects.VerbBridge {
+		q.bridged(r.Name)
 	}
 	if r.Name == "" {
 		return nil, nil, nil, subjects.NewError(subjects.CodeBadRequest, "name is missing: the tool that the model called")
@@ -133,7 +141,7 @@ func (w *Worker) waiting(ctx context.Context, q *request) (context.Context, cont
 
 func (w *Worker) callOf(ctx context.Context, q *request, r *subjects.BridgeRequest, l *loaded, s *scope) call.Call {
 	c := call.Call{
-		Tenant: q.Tenant, Session: q.Session, ID: r.ID, Arguments: r.Arguments, Trace: q.trace,
+		Tenant: q.Tenant, Session: q.Session, ID: r.ID, Arguments: r.Arguments, Trace: q.trace, Caller: q.caller,
 		CatalogHash: l.hex, Catalog: l.catalog, Trusted: l.content.trusted, User: s.user(), Approval: s.approval(),
 		Live: w.liveIn(q.Tenant), Connectors: w.connected(ctx, q.Tenant, l, s),
 	}

@@ -13,6 +13,7 @@ import (
 type onceCache[V any] struct {
 	max   int64
 	weigh func(V) int64
+	asked func(hit bool) // hears of every look-up, when not nil
 
 	mu      sync.Mutex
 	entries map[string]*list.Element
@@ -52,10 +53,12 @@ func (c *onceCache[V]) get(ctx context.Context, key string, build func(context.C
 			c.order.MoveToFront(e)
 			v := e.Value.(*cached[V]).value
 			c.mu.Unlock()
+			c.tell(true)
 			return v, nil
 		}
 		if m, ok := c.making[key]; ok {
 			c.mu.Unlock()
+			c.tell(true)
 			select {
 			case <-m.done:
 				if m.err == nil {
@@ -72,6 +75,7 @@ func (c *onceCache[V]) get(ctx context.Context, key string, build func(context.C
 		m := &making[V]{done: make(chan struct{})}
 		c.making[key] = m
 		c.mu.Unlock()
+		c.tell(false)
 		return c.fill(ctx, key, m, build)
 	}
 }
@@ -85,7 +89,21 @@ func (c *onceCache[V]) has(key string) (v V, ok bool) {
 		return v, false
 	}
 	c.order.MoveToFront(e)
+	c.tell(true)
 	return e.Value.(*cached[V]).value, true
+}
+
+func (c *onceCache[V]) tell(hit bool) {
+	if c.asked != nil {
+		c.asked(hit)
+	}
+}
+
+// size is how many values are kept, and their weight.
+func (c *onceCache[V]) size() (n int, weight int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.order.Len(), c.weight
 }
 
 func (c *onceCache[V]) fill(ctx context.Context, key string, m *making[V], build func(context.Context) (V, error)) (V, error) {

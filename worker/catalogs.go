@@ -73,6 +73,7 @@ type catalogs struct {
 	log     *slog.Logger
 	memory  *onceCache[*loaded]
 	packing *packing
+	making  func(ctx context.Context, kind string) (context.Context, func(error))
 
 	mu    sync.Mutex
 	bound map[string]time.Time // binding key → when this worker last refreshed it
@@ -83,6 +84,7 @@ func newCatalogs(st *state.State, bytes int64, p *packing, log *slog.Logger) *ca
 		state: st, log: log, packing: p,
 		memory: newOnceCache(bytes, (*loaded).weight),
 		bound:  map[string]time.Time{},
+		making: func(ctx context.Context, _ string) (context.Context, func(error)) { return ctx, func(error) {} },
 	}
 }
 
@@ -218,7 +220,9 @@ func (c *catalogs) open(ctx context.Context, tenant, session, ref string, maxToo
 			return nil, err
 		}
 	}
-	l, err := c.memory.get(ctx, hex, func(ctx context.Context) (*loaded, error) {
+	l, err := c.memory.get(ctx, hex, func(ctx context.Context) (_ *loaded, err error) {
+		ctx, made := c.making(ctx, "load")
+		defer func() { made(err) }()
 		data, err := c.get(ctx, hex)
 		if err != nil {
 			return nil, err

@@ -9,6 +9,7 @@ import (
 	"toolbridge/connectors"
 	"toolbridge/state"
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 	"toolbridge/worker/call"
 )
 
@@ -88,13 +89,17 @@ type Config struct {
 	State state.Config
 	// Logger; nil means slog.Default.
 	Logger *slog.Logger
+	// Tracer makes spans; nil makes none, and trace headers are passed on as they came.
+	Tracer *tracing.Tracer
+	// Metrics are counted into; nil counts nothing.
+	Metrics *tracing.Metrics
 	// Version is shown by the micro service, in SemVer; "" means 0.0.0.
 	Version string
 }
 
 // checks are the hooks and guardrails of calls.
 func (c Config) checks() call.ChecksConfig {
-	return call.ChecksConfig{Space: c.Space, Hooks: c.Hooks, Guardrails: c.Guardrails, Logger: c.Logger}
+	return call.ChecksConfig{Space: c.Space, Hooks: c.Hooks, Guardrails: c.Guardrails, Logger: c.Logger, Tracer: c.Tracer, Metrics: c.Metrics}
 }
 
 func (c Config) withDefaults() Config {

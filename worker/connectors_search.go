@@ -6,10 +6,13 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"toolbridge/catalog"
 	"toolbridge/catalog/index"
 	"toolbridge/connectors"
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 // Bounds of how long the gateway is waited for.
@@ -63,6 +66,8 @@ func (w *Worker) hosted(ctx context.Context, q *request, args json.RawMessage, l
 	} else if sent = slices.DeleteFunc(slices.Clone(sent), l.catalog.Named); len(sent) == 0 {
 		return catalog.SearchOptions{}
 	}
+	ctx, span := w.cfg.Tracer.Start(ctx, tracing.SpanGateway, trace.SpanKindInternal)
+	defer span.End()
 	asked := w.directory.Search(ctx, who, sent)
 	defer asked.Leave()
 	found, ok := asked.Known()
@@ -78,9 +83,19 @@ func (w *Worker) hosted(ctx context.Context, q *request, args json.RawMessage, l
 			}
 		}
 		q.place.move(w.waits) // waiting for the gateway is not work
-		found = asked.Wait(ctx)
+		found = w.waited(ctx, begun, asked)
 	}
 	return joined(&a, sent, found, s)
+}
+
+// waited is the gateway's part of a search, or what is said in its place.
+func (w *Worker) waited(ctx context.Context, begun time.Time, asked *connectors.Asked) *connectors.Found {
+	found := asked.Wait(ctx)
+	w.cfg.Metrics.Time(tracing.SearchDuration, time.Since(begun), tracing.LegGateway)
+	if ctx.Err() != nil {
+		w.cfg.Metrics.Count(tracing.GatewaySearchLate, 1)
+	}
+	return found
 }
 
 // available reports whether a user has connectors. That is waited for no longer than
@@ -166,6 +181,8 @@ func (w *Worker) hostedTools(ctx context.Context, q *request, names []string, s 
 	if !w.available(ctx, who) {
 		return o
 	}
+	ctx, span := w.cfg.Tracer.Start(ctx, tracing.SpanGateway, trace.SpanKindInternal)
+	defer span.End()
 	q.place.move(w.waits)
 	found, notice := w.directory.Describe(ctx, who, names, s.allowsConnector)
 	o.Remote = found

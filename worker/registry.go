@@ -247,6 +247,21 @@ func (r *registry) standing(name string, executors map[string]*registration) (to
 	return t, true
 }
 
+// states counts the toolsets by their state.
+func (r *registry) states() map[string]int {
+	counts := map[string]int{subjects.StateReady: 0, subjects.StateConnecting: 0, subjects.StateUnavailable: 0}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, toolsets := range r.tenants {
+		for name, executors := range toolsets {
+			if t, ok := r.standing(name, executors); ok {
+				counts[t.State]++
+			}
+		}
+	}
+	return counts
+}
+
 // find returns one live toolset of a tenant.
 func (r *registry) find(tenant, name string) (toolset, bool) {
 	r.mu.RLock()

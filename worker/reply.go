@@ -17,9 +17,12 @@ const minPacked = 4 << 10
 // checked when the request came.
 func (w *Worker) reply(q *request, body []byte, err error) {
 	msg := &nats.Msg{Subject: q.reply, Header: w.header(subjects.KindReply, q.trace)}
+	var failed *subjects.Error
+	plain := body
 	if err != nil {
 		w.errors.Add(1)
-		body = errorBody(msg.Header, err)
+		failed = asError(err)
+		body = errorBody(msg.Header, failed)
 	} else if q.accept != "" && len(body) >= minPacked {
 		packed, packErr := w.packing.pack(q.accept, body)
 		if packErr == nil && len(packed) < len(body) {
@@ -29,13 +32,16 @@ func (w *Worker) reply(q *request, body []byte, err error) {
 	}
 	if limit := w.nc.MaxPayload(); limit > 0 && int64(len(body)+headerSize(msg.Header)) > limit {
 		delete(msg.Header, subjects.HeaderContentEncoding)
-		body = errorBody(msg.Header, subjects.NewError(subjects.CodeTooLarge, fmt.Sprintf(
-			"the reply has %d bytes, the server takes %d: send less, or %s: zstd, or raise the server's max_payload", len(body), limit, subjects.HeaderAcceptEncoding)))
+		failed = subjects.NewError(subjects.CodeTooLarge, fmt.Sprintf(
+			"the reply has %d bytes, the server takes %d: send less, or %s: zstd, or raise the server's max_payload", len(body), limit, subjects.HeaderAcceptEncoding))
+		q.limit = limitReply
+		body = errorBody(msg.Header, failed)
 	}
 	msg.Data = body
 	if err := w.nc.PublishMsg(msg); err != nil {
-		w.log.Warn("reply not sent", "tenant", q.Tenant, "session", q.Session, "verb", string(q.Verb), "error", err)
+		w.log.WarnContext(q.context(w.base), "reply not sent", "tenant", q.Tenant, "session", q.Session, "verb", string(q.Verb), "error", err)
 	}
+	w.answered(q, plain, failed)
 }
 
 // headerSize is what a header takes on the wire, which max_payload counts too,
@@ -61,8 +67,7 @@ func (w *Worker) header(kind string, trace [3]string) nats.Header {
 }
 
 // errorBody writes the headers that micro uses and returns the JSON body.
-func errorBody(h nats.Header, err error) []byte {
-	e := asError(err)
+func errorBody(h nats.Header, e *subjects.Error) []byte {
 	h[subjects.HeaderErrorCode] = []string{strconv.Itoa(e.Code.Status())}
 	h[subjects.HeaderError] = []string{headerText(e.Message)}
 	body, encErr := subjects.Encode(subjects.ErrorReply{Error: e})

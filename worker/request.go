@@ -19,9 +19,10 @@ type request struct {
 	reply    string
 	deadline time.Time // zero: none named
 	accept   string    // encoding the requester takes for the reply, "" for none
-	trace    [3]string // values of traceHeaders
-	place    *place    // among the requests in work
-	sent     func()    // called once the reply was handed over, when not nil
+	trace    [3]string // values of traceHeaders; with a tracer, those of the request's span
+	observed
+	place *place // among the requests in work
+	sent  func() // called once the reply was handed over, when not nil
 }
 
 var traceHeaders = [3]string{subjects.HeaderTraceParent, subjects.HeaderTraceState, subjects.HeaderBaggage}
@@ -33,7 +34,7 @@ const maxTrace = 8 << 10
 
 // newRequest is what an answer needs to know of a request that is not read yet.
 func newRequest(addr subjects.Address, r micro.Request) *request {
-	q := &request{Address: addr, reply: r.Reply()}
+	q := &request{Address: addr, reply: r.Reply(), observed: observed{began: time.Now(), operation: operationOf(addr)}}
 	h := r.Headers()
 	for i, name := range traceHeaders {
 		if v := h.Get(name); len(v) <= maxTrace {

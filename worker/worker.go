@@ -19,6 +19,7 @@ import (
 	"toolbridge/connectors"
 	"toolbridge/state"
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 	"toolbridge/worker/call"
 )
 
@@ -63,6 +64,10 @@ type Worker struct {
 	stopped bool
 
 	served, errors, dropped, busy atomic.Int64
+
+	serving atomic.Bool            // see Ready
+	seen    atomic.Pointer[shared] // see look
+	unwatch func()                 // its figures are not shown any more
 }
 
 // New checks the configuration. It sends nothing.
@@ -138,7 +143,10 @@ func (w *Worker) Start(ctx context.Context) error {
 	w.changes = newChanges(w.nc, w.cfg.Space, w.registry, w.grants, w.log)
 	w.registry.changed = w.changes.toolset
 	w.assemblies = newOnceCache(w.cfg.CacheBytes/4, (*assembled).weight)
+	w.assemblies.asked = w.asked("assembly")
 	w.catalogs = newCatalogs(st, w.cfg.CacheBytes, w.packing, w.log)
+	w.catalogs.making = w.making
+	w.catalogs.memory.asked = w.asked("catalog")
 	if w.bus, err = call.NewBus(w.nc, w.cfg.Space); err != nil {
 		return fmt.Errorf("starting the worker: %w", err)
 	}
@@ -150,10 +158,11 @@ func (w *Worker) Start(ctx context.Context) error {
 	}
 	w.audits = calls.JS
 	w.approvals = newApprovals(w.nc, w.cfg.Space, st, calls, w.cfg.ApprovalWait, w.log)
+	w.approvals.metrics = w.cfg.Metrics
 	w.calls = call.New(call.Config{
 		Space: w.cfg.Space, Policy: policy, RejectLocalBatches: w.cfg.RejectLocalBatches,
 		Timeout: w.cfg.ToolTimeout, Concurrency: w.cfg.ToolConcurrency, Slots: w.cfg.CallSlots, Lease: w.cfg.CallLease, Queued: w.cfg.CallQueued, Step: w.cfg.CallStep,
-		ApprovalTimeout: w.cfg.ApprovalTimeout, MaxResult: w.cfg.MaxResult, Logger: w.log,
+		ApprovalTimeout: w.cfg.ApprovalTimeout, MaxResult: w.cfg.MaxResult, Logger: w.log, Tracer: w.cfg.Tracer, Metrics: w.cfg.Metrics,
 	}, w.nc, st, calls, w.route(), call.NewChecks(w.cfg.checks(), w.nc, st, calls), w.approvals)
 	for _, watch := range []func(context.Context, context.Context) (func(), error){w.grants.watch, w.registry.watch} {
 		var run func()
@@ -173,12 +182,16 @@ func (w *Worker) Start(ctx context.Context) error {
 	if err := w.calls.Start(ctx); err != nil {
 		return fmt.Errorf("starting the worker: %w", err)
 	}
+	if w.unwatch, err = w.watchFigures(calls); err != nil {
+		return fmt.Errorf("starting the worker: %w", err)
+	}
 	if err := w.serve(); err != nil {
 		return fmt.Errorf("starting the worker: %w", err)
 	}
 	if err := w.nc.FlushWithContext(ctx); err != nil {
 		return fmt.Errorf("starting the worker: waiting for the server to know the endpoints: %w", err)
 	}
+	w.serving.Store(true)
 	w.log.Info("worker ready", "prefix", w.cfg.Space.Prefix(), "server", w.nc.ConnectedServerName())
 	return nil
 }
@@ -256,6 +269,7 @@ func (w *Worker) handler(ours func(subjects.Address) bool, answer func(context.C
 	return micro.HandlerFunc(func(r micro.Request) {
 		if !subjects.ReplyAllowed(r.Reply(), w.cfg.ReplyPrefixes) {
 			w.dropped.Add(1)
+			w.cfg.Metrics.Count(tracing.RequestsDropped, 1)
 			w.log.Warn("request dropped: its reply subject is none that may be answered", "subject", r.Subject(), "reply", headerText(r.Reply()))
 			return
 		}
@@ -273,7 +287,9 @@ func (w *Worker) handler(ours func(subjects.Address) bool, answer func(context.C
 			w.busy.Add(1)
 			e := subjects.NewError(subjects.CodeBusy, fmt.Sprintf("this worker has %d requests in work already", cap(w.slots)))
 			e.RetryAfterMS = 100
-			w.reply(newRequest(addr, r), nil, e)
+			q := newRequest(addr, r)
+			q.limit = limitInFlight
+			w.reply(q, nil, e)
 			return
 		}
 		if !w.running.enter() {
@@ -294,9 +310,10 @@ func (w *Worker) answer(addr subjects.Address, r micro.Request, in *place, answe
 	w.served.Add(1)
 	q, err := w.readRequest(addr, r)
 	q.place = in
+	ctx := w.begin(q, r)
 	defer func() {
 		if p := recover(); p != nil {
-			w.log.Error("request failed", "tenant", q.Tenant, "session", q.Session, "verb", string(q.Verb), "panic", p, "stack", string(debug.Stack()))
+			w.log.ErrorContext(ctx, "request failed", "tenant", q.Tenant, "session", q.Session, "verb", string(q.Verb), "panic", p, "stack", string(debug.Stack()))
 			w.reply(q, nil, subjects.NewError(subjects.CodeInternal, "the worker failed on this request; its log says why"))
 		}
 	}()
@@ -305,10 +322,11 @@ func (w *Worker) answer(addr subjects.Address, r micro.Request, in *place, answe
 		return
 	}
 	if !q.deadline.IsZero() && !time.Now().Before(q.deadline) {
+		q.limit = limitDeadline
 		w.reply(q, nil, subjects.NewError(subjects.CodeDeadlineExceeded, "the deadline had passed when the request arrived"))
 		return
 	}
-	body, err := answer(w.base, q)
+	body, err := answer(ctx, q)
 	w.reply(q, body, err)
 	if q.sent != nil {
 		q.sent()
@@ -337,6 +355,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 		return nil
 	}
 	w.stopped = true
+	w.serving.Store(false)
 	ctx, cancel := context.WithTimeout(ctx, stopWithin)
 	defer cancel()
 	var err error
@@ -368,6 +387,9 @@ func (w *Worker) Stop(ctx context.Context) error {
 	w.owned.Wait()
 	if w.directory != nil {
 		w.directory.Stop()
+	}
+	if w.unwatch != nil {
+		w.unwatch()
 	}
 	if w.bus != nil {
 		w.bus.Close()

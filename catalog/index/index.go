@@ -121,7 +121,19 @@ type Result struct {
 	// UnmatchedTerms are the words of the query, as they were written and in
 	// its order, that no document holds. Only with Options.NearMatches.
 	UnmatchedTerms []string
+	// Miss says why there are no Matches; it means nothing where there are some.
+	Miss Miss
 }
+
+// Miss is why a query matches nothing.
+type Miss uint8
+
+// The reasons, see the package's documentation for gate and floor.
+const (
+	MissEmpty Miss = iota // no document holds any of its words
+	MissGate              // none holds the word that names the intent
+	MissFloor             // some hold that word, and too few of the others
+)
 
 // Build indexes docs for both rankings: Standard now, Reference when it is first
 // asked for. The index shares the slice and its strings, which must not change

@@ -211,6 +211,12 @@ func (n *naive) rank(docs []Document, query string, o Options) Result {
 		}
 	}
 	result := Result{Matches: bestOf(matches, scores, o.Limit)}
+	if len(result.Matches) == 0 && known > 0 {
+		result.Miss = MissGate
+		if slices.ContainsFunc(n.docs, func(d naiveDocument) bool { return n.words[gate].frequency(d) != 0 }) {
+			result.Miss = MissFloor
+		}
+	}
 	if o.NearMatches && len(result.Matches) < o.Limit {
 		result.Near = bestOf(near, scores, o.Limit-len(result.Matches))
 		result.UnmatchedTerms = n.unmatched()

@@ -99,12 +99,31 @@ func (s *search) run(x *Index, query string, o Options) Result {
 	s.findExact()
 	s.match()
 	result := Result{Matches: s.top.hits()}
+	if len(result.Matches) == 0 {
+		result.Miss = s.miss()
+	}
 	if o.NearMatches && len(result.Matches) < o.Limit {
 		s.findNear(o.Limit - len(result.Matches))
 		result.Near = s.near.top.hits()
 		result.UnmatchedTerms = s.unmatched()
 	}
 	return result
+}
+
+// miss tells why nothing was admitted.
+func (s *search) miss() Miss {
+	if s.gate < 0 {
+		return MissEmpty
+	}
+	if s.units[s.gate].holders > 0 {
+		return MissFloor
+	}
+	for i := range s.units {
+		if s.units[i].holders > 0 && !s.units[i].stop {
+			return MissGate
+		}
+	}
+	return MissEmpty
 }
 
 // weigh sets the statistics of the search: the weight of each unit, the gate,

@@ -221,8 +221,8 @@ func shownURL(addresses string) string {
 	parts := strings.Split(addresses, ",")
 	for i, s := range parts {
 		if u, err := url.Parse(strings.TrimSpace(s)); err == nil && u.User != nil {
-			u.User = url.User("***")
-			parts[i] = u.String()
+			u.User = url.User("-")
+			parts[i] = strings.Replace(u.String(), "//-@", "//***@", 1)
 		}
 	}
 	return strings.Join(parts, ",")

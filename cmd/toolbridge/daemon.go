@@ -13,9 +13,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"toolbridge/cmd/toolbridge/internal/config"
+	"toolbridge/cmd/toolbridge/internal/probes"
 	"toolbridge/connectors/mcp"
 	"toolbridge/state"
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 	"toolbridge/worker"
 )
 
@@ -24,6 +26,7 @@ type daemonFlags struct {
 	Config    string        `type:"path" placeholder:"FILE" env:"TOOLBRIDGE_CONFIG" help:"Configuration file (toolbridge.yaml)."`
 	LogLevel  string        `enum:",debug,info,warn,error" default:"" env:"TOOLBRIDGE_LOG_LEVEL" placeholder:"LEVEL" help:"Least level of the log on standard error: debug, info, warn or error. Default info, for dev warn."`
 	LogFormat string        `enum:"text,json" default:"text" env:"TOOLBRIDGE_LOG_FORMAT" help:"Form of the log: ${enum}."`
+	Metrics   string        `name:"metrics" placeholder:"ADDR" env:"TOOLBRIDGE_METRICS" help:"Serve /metrics for Prometheus, /healthz, /readyz and /loglevel at HOST:PORT, such as :9464."`
 	Grace     time.Duration `default:"20s" help:"How long running work may take to finish after SIGINT or SIGTERM."`
 }
 
@@ -38,7 +41,9 @@ func (f daemonFlags) load(p *program, level slog.Level) (config.Config, *slog.Lo
 			return config.Config{}, nil, usagef("--log-level: %w", err)
 		}
 	}
-	log := f.logger(p, level)
+	p.level = new(slog.LevelVar)
+	p.level.Set(level)
+	log := f.logger(p)
 	if _, set := p.lookup("GOGC"); !set {
 		// What requests leave behind is small beside what a worker keeps: at Go's
 		// default of 100 collecting took a fifth of its time.
@@ -55,22 +60,28 @@ func (f daemonFlags) load(p *program, level slog.Level) (config.Config, *slog.Lo
 	if err != nil {
 		return cfg, log, err
 	}
+	if f.LogLevel == "" && cfg.Telemetry.LogLevel != "" {
+		if level, err := probes.ParseLevel(cfg.Telemetry.LogLevel); err == nil {
+			p.level.Set(level)
+		}
+	}
 	return cfg, log, nil
 }
 
 // gcPercent is the heap's growth between collections where GOGC says nothing.
 const gcPercent = 300
 
-func (f daemonFlags) logger(p *program, level slog.Level) *slog.Logger {
-	options := &slog.HandlerOptions{Level: level}
+// logger writes to standard error at p.level, with the trace that a record is of.
+func (f daemonFlags) logger(p *program) *slog.Logger {
+	options := &slog.HandlerOptions{Level: p.level}
 	if f.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(p.stderr, options))
+		return slog.New(tracing.LogHandler{Handler: slog.NewJSONHandler(p.stderr, options)})
 	}
-	return slog.New(slog.NewTextHandler(p.stderr, options))
+	return slog.New(tracing.LogHandler{Handler: slog.NewTextHandler(p.stderr, options)})
 }
 
 // workerConfig is a worker's part of the configuration.
-func workerConfig(cfg config.Config, log *slog.Logger) (worker.Config, error) {
+func workerConfig(cfg config.Config, log *slog.Logger, t *telemetry) (worker.Config, error) {
 	space, err := subjects.NewSpace(cfg.Bus.Prefix)
 	if err != nil {
 		return worker.Config{}, err
@@ -81,11 +92,12 @@ func workerConfig(cfg config.Config, log *slog.Logger) (worker.Config, error) {
 		Partitions: cfg.Bus.Partitions, CallSlots: cfg.Bus.CallSlots, CallLease: cfg.Bus.CallLease,
 		RejectLocalBatches: cfg.Batch.Local == "reject", ReplyPrefixes: cfg.Bus.ReplyPrefixes,
 		State: state.Config{Replicas: cfg.Bus.Replicas}, Logger: log, Version: buildInfo().Version,
+		Tracer: t.Tracer, Metrics: t.Metrics,
 	}, nil
 }
 
 // newHost makes the MCP host of a tenant.
-func newHost(ctx context.Context, cfg config.Config, tenant string, servers []mcp.ServerConfig, nc *nats.Conn, log *slog.Logger) (*mcp.Host, error) {
+func newHost(ctx context.Context, cfg config.Config, tenant string, servers []mcp.ServerConfig, nc *nats.Conn, log *slog.Logger, t *telemetry) (*mcp.Host, error) {
 	space, err := subjects.NewSpace(cfg.Bus.Prefix)
 	if err != nil {
 		return nil, err
@@ -99,7 +111,7 @@ func newHost(ctx context.Context, cfg config.Config, tenant string, servers []mc
 	if err != nil {
 		return nil, err
 	}
-	hc := mcp.Config{Tenant: tenant, Servers: servers, Space: space, ReplyPrefixes: cfg.Bus.ReplyPrefixes, Logger: log}
+	hc := mcp.Config{Tenant: tenant, Servers: servers, Space: space, ReplyPrefixes: cfg.Bus.ReplyPrefixes, Logger: log, Tracer: t.Tracer, Metrics: t.Metrics}
 	if cfg.Catalog != "" {
 		if hc.Catalog, err = config.LoadCatalog(cfg.Catalog); err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -32,7 +33,7 @@ type devCommand struct {
 
 // Run starts everything, prints the ready line and serves until the context
 // ends.
-func (c *devCommand) Run(ctx context.Context, p *program) error {
+func (c *devCommand) Run(ctx context.Context, p *program) (err error) {
 	if c.NATSPort < -1 || c.NATSPort > 65535 {
 		return usagef("--nats-port: 0 to 65535")
 	}
@@ -57,6 +58,10 @@ func (c *devCommand) Run(ctx context.Context, p *program) error {
 		log.Warn("--http is ignored: this version has no web console")
 	}
 	d := &dev{cfg: cfg, log: log}
+	if d.telemetry, err = c.startTelemetry(ctx, p, cfg, log, roleDev, d.ready); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.telemetry.stop(ctx)) }()
 	err = d.start(ctx, p, c, servers)
 	if err == nil {
 		d.seen(ctx)
@@ -84,6 +89,17 @@ type dev struct {
 	gateway *connectors.Gateway // nil without connectors
 
 	session *client.Session // dev's own
+
+	telemetry *telemetry
+	running   atomic.Pointer[worker.Worker]
+}
+
+// ready says why dev does not serve now, or nil.
+func (d *dev) ready() error {
+	if w := d.running.Load(); w != nil {
+		return w.Ready()
+	}
+	return errNotConnected
 }
 
 func (d *dev) start(ctx context.Context, p *program, c *devCommand, servers []mcp.ServerConfig) error {
@@ -96,7 +112,7 @@ func (d *dev) start(ctx context.Context, p *program, c *devCommand, servers []mc
 	if d.nc, err = nats.Connect("", append(connOptions("toolbridge-dev", d.log), d.server.InProcess())...); err != nil {
 		return fmt.Errorf("connecting to the embedded NATS server: %w", err)
 	}
-	wc, err := workerConfig(d.cfg, d.log)
+	wc, err := workerConfig(d.cfg, d.log, d.telemetry)
 	if err != nil {
 		return err
 	}
@@ -108,6 +124,7 @@ func (d *dev) start(ctx context.Context, p *program, c *devCommand, servers []mc
 	if d.worker, err = worker.New(wc, d.nc); err != nil {
 		return err
 	}
+	d.running.Store(d.worker)
 	if err = d.worker.Start(starting); err != nil {
 		return err
 	}
@@ -121,7 +138,7 @@ func (d *dev) start(ctx context.Context, p *program, c *devCommand, servers []mc
 	if len(servers) == 0 && d.cfg.Catalog == "" {
 		return nil
 	}
-	if d.host, err = newHost(starting, d.cfg, devTenant, servers, d.nc, d.log); err != nil {
+	if d.host, err = newHost(starting, d.cfg, devTenant, servers, d.nc, d.log, d.telemetry); err != nil {
 		return err
 	}
 	if err = d.host.Start(starting); err != nil {

@@ -97,6 +97,7 @@ func gatewayOf(ctx context.Context, p *program, f gatewayFlags, cfg config.Confi
 		Breaker:  connectors.BreakerConfig{Disabled: !cfg.Breaker.Enabled, Threshold: cfg.Breaker.Threshold, Cooldown: cfg.Breaker.Cooldown},
 		Disabled: !cfg.Connectors.Enabled, NoGuests: !cfg.Guest, SearchWait: cfg.Connectors.SearchWait, Single: cfg.Connectors.Batching == "single",
 		ReturnTo: g.ReturnTo, Space: wc.Space, State: wc.State, Logger: log,
+		Tracer: wc.Tracer, Metrics: wc.Metrics,
 	}
 	if wc.Dev {
 		gc.DevUser = devUser

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -32,6 +33,7 @@ type program struct {
 	stdout, stderr io.Writer
 	lookup         func(string) (string, bool)
 	model          *kong.Application // the command line's own description
+	level          *slog.LevelVar    // of a daemon's log
 }
 
 // usageError is a mistake on the command line that the parser can not see.

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
+	"toolbridge/connectors/mcp"
 	"toolbridge/subjects"
 )
 
@@ -16,7 +19,7 @@ type mcpHostCommand struct {
 }
 
 // Run hosts the servers until the context ends.
-func (c *mcpHostCommand) Run(ctx context.Context, p *program) error {
+func (c *mcpHostCommand) Run(ctx context.Context, p *program) (err error) {
 	if err := subjects.CheckToken("tenant", c.Tenant); err != nil {
 		return usagef("--tenant: %w", err)
 	}
@@ -31,6 +34,17 @@ func (c *mcpHostCommand) Run(ctx context.Context, p *program) error {
 	if len(servers) == 0 && cfg.Catalog == "" {
 		return usagef("there is nothing to host: name servers with --mcp or under mcp.servers in the configuration")
 	}
+	var running atomic.Pointer[mcp.Host]
+	t, err := c.startTelemetry(ctx, p, cfg, log, roleHost, func() error {
+		if h := running.Load(); h != nil {
+			return h.Serving()
+		}
+		return errNotConnected
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.stop(ctx)) }()
 	nc, err := dial(ctx, c.busFlags, cfg, "toolbridge-mcp-host", log)
 	if ctx.Err() != nil {
 		return nil
@@ -39,10 +53,11 @@ func (c *mcpHostCommand) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer hangUp(nc)
-	h, err := newHost(ctx, cfg, c.Tenant, servers, nc, log)
+	h, err := newHost(ctx, cfg, c.Tenant, servers, nc, log, t)
 	if err != nil {
 		return err
 	}
+	running.Store(h)
 	if err := h.Start(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil

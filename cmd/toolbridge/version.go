@@ -11,25 +11,27 @@ import (
 	"toolbridge/subjects"
 )
 
-// release is set by the build of a release: -ldflags "-X main.release=1.2.3".
-var release string
+// Set by the build of a release or an image, with -ldflags "-X main.release=1.2.3":
+// its version, its commit and the commit's time in RFC 3339.
+var release, commit, date string
 
 // build is what is known about this binary.
 type build struct {
 	Version string `json:"version"` // SemVer
 	Commit  string `json:"commit"`  // "" when it was built outside a checkout
+	Date    string `json:"date,omitempty"`
 	Go      string `json:"go"`
 	OS      string `json:"os"`
 	Arch    string `json:"arch"`
 }
 
 func buildInfo() build {
-	b := build{Version: release, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	b := build{Version: release, Commit: commit, Date: date, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if b.Version == "" {
 		b.Version = "0.0.0-dev"
 	}
 	info, ok := debug.ReadBuildInfo()
-	if !ok {
+	if !ok || b.Commit != "" {
 		return b
 	}
 	dirty := false
@@ -37,6 +39,8 @@ func buildInfo() build {
 		switch s.Key {
 		case "vcs.revision":
 			b.Commit = s.Value
+		case "vcs.time":
+			b.Date = s.Value
 		case "vcs.modified":
 			dirty = s.Value == "true"
 		}
@@ -51,6 +55,9 @@ func (b build) String() string {
 	commit := b.Commit
 	if commit == "" {
 		commit = "unknown"
+	}
+	if b.Date != "" {
+		commit += " of " + b.Date
 	}
 	return fmt.Sprintf("toolbridge %s (commit %s, %s, %s/%s)", b.Version, commit, b.Go, b.OS, b.Arch)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,7 +21,7 @@ type workerCommand struct {
 }
 
 // Run serves until the context ends, then drains.
-func (c *workerCommand) Run(ctx context.Context, p *program) error {
+func (c *workerCommand) Run(ctx context.Context, p *program) (err error) {
 	if err := c.checkGateway(); err != nil {
 		return err
 	}
@@ -28,7 +29,18 @@ func (c *workerCommand) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	wc, err := workerConfig(cfg, log)
+	var running atomic.Pointer[worker.Worker]
+	t, err := c.startTelemetry(ctx, p, cfg, log, roleWorker, func() error {
+		if w := running.Load(); w != nil {
+			return w.Ready()
+		}
+		return errNotConnected
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.stop(ctx)) }()
+	wc, err := workerConfig(cfg, log, t)
 	if err != nil {
 		return err
 	}
@@ -49,7 +61,7 @@ func (c *workerCommand) Run(ctx context.Context, p *program) error {
 	}
 	defer stopGateway(ctx, gateway)
 	wc.Gateway = gateway
-	w, err := startWorker(ctx, wc, nc, c.Grace)
+	w, err := startWorker(ctx, wc, nc, c.Grace, &running)
 	if ctx.Err() != nil && err != nil {
 		return nil // stopped while JetStream did not answer
 	}
@@ -69,12 +81,13 @@ func (c *workerCommand) Run(ctx context.Context, p *program) error {
 
 // startWorker starts a worker, and goes on trying while JetStream does not answer,
 // as dial does while there is no server.
-func startWorker(ctx context.Context, cfg worker.Config, nc *nats.Conn, grace time.Duration) (*worker.Worker, error) {
+func startWorker(ctx context.Context, cfg worker.Config, nc *nats.Conn, grace time.Duration, running *atomic.Pointer[worker.Worker]) (*worker.Worker, error) {
 	for {
 		w, err := worker.New(cfg, nc)
 		if err != nil {
 			return nil, err
 		}
+		running.Store(w)
 		err = w.Start(ctx)
 		if err == nil {
 			return w, nil

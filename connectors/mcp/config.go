@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 // Defaults of Config and ServerConfig.
@@ -67,6 +68,9 @@ type Config struct {
 	// Logger gets warnings about servers and their tools, and, at debug level,
 	// what servers write to standard error. Default: slog.Default.
 	Logger *slog.Logger
+	// Tracer and Metrics, see package tracing; nil: none.
+	Tracer  *tracing.Tracer
+	Metrics *tracing.Metrics
 
 	// Heartbeat is how often the registry keys are written again. Default 10 s;
 	// the registry forgets a key after 30 s.

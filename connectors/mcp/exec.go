@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 var (
@@ -113,19 +114,22 @@ func (s *server) execute(msg *nats.Msg) {
 		}
 		return
 	}
-	answer, ran := s.answer(ctx, msg, e, req)
+	ctx, span := s.received(ctx, msg, &req)
+	began := time.Now()
+	answer, ran, code := s.answer(ctx, msg, e, req)
+	s.executed(span, began, code)
 	for _, to := range s.executions.finish(e, answer, ran) {
 		s.reply(msg, to, answer)
 	}
 }
 
 // answer runs a request and encodes what came of it. ran says that it was
-// started.
-func (s *server) answer(ctx context.Context, msg *nats.Msg, e *execution, req subjects.ExecRequest) (answer []byte, ran bool) {
+// started; code is its error's, "" for a result.
+func (s *server) answer(ctx context.Context, msg *nats.Msg, e *execution, req subjects.ExecRequest) (answer []byte, ran bool, code subjects.Code) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.log.Error("a call of an MCP tool panicked", "tool", req.Tool, "panic", p)
-			answer, ran = encodeError(subjects.CodeOutcomeUnknown, "the MCP host failed while the call ran; it may have taken effect"), true
+			answer, ran, code = encodeError(subjects.CodeOutcomeUnknown, "the MCP host failed while the call ran; it may have taken effect"), true, subjects.CodeOutcomeUnknown
 		}
 	}()
 	result, err := s.runRequest(ctx, msg, e, req)
@@ -133,21 +137,21 @@ func (s *server) answer(ctx context.Context, msg *nats.Msg, e *execution, req su
 	if errors.As(err, &refused) {
 		// Only a cancel is final: whatever else kept the call from starting, it may
 		// be sent again.
-		return encodeError(refused.code, refused.message), refused.code == subjects.CodeCancelled
+		return encodeError(refused.code, refused.message), refused.code == subjects.CodeCancelled, refused.code
 	}
 	if err != nil {
 		failed := s.failure(err)
-		return encodeError(failed.Code, failed.Message), true
+		return encodeError(failed.Code, failed.Message), true, failed.Code
 	}
 	mapped, failed := MapResult(result)
 	if failed != nil {
-		return encodeError(failed.Code, mask(failed.Message, s.secrets())), true
+		return encodeError(failed.Code, mask(failed.Message, s.secrets())), true, failed.Code
 	}
 	answer = append(append([]byte(`{"result":`), mapped...), '}')
 	if limit := s.host.nc.MaxPayload(); int64(len(answer))+headerRoom > limit {
-		return encodeError(subjects.CodeResultTooLarge, fmt.Sprintf("the tool ran, but its result of %d bytes is larger than the bus takes (%d)", len(mapped), limit)), true
+		return encodeError(subjects.CodeResultTooLarge, fmt.Sprintf("the tool ran, but its result of %d bytes is larger than the bus takes (%d)", len(mapped), limit)), true, subjects.CodeResultTooLarge
 	}
-	return answer, true
+	return answer, true, ""
 }
 
 // runRequest checks a request and runs it. A *refusal says that it was not run.
@@ -192,8 +196,10 @@ func (s *server) runRequest(ctx context.Context, msg *nats.Msg, e *execution, re
 			working = s.keepWorking(ctx, msg, e)
 		}
 		running, end := s.limit(ctx, req)
-		result, err := session.call(running, tool.Name, jsontext.Value(req.Arguments), traceMeta(msg.Header))
+		meta, done := s.called(ctx, msg, tool.Name)
+		result, err := session.call(running, tool.Name, jsontext.Value(req.Arguments), meta)
 		end()
+		done(result, err)
 		var never notStartedError
 		if !errors.As(err, &never) {
 			return result, err
@@ -295,15 +301,15 @@ func readRequest(data []byte) (req subjects.ExecRequest, refused *refusal) {
 
 // traceMeta passes the trace context on in the request's _meta, where MCP
 // servers look for it.
-func traceMeta(h nats.Header) map[string]any {
+func traceMeta(v tracing.Values) map[string]any {
 	const longest = 2 << 10
 	var meta map[string]any
-	for _, name := range []string{subjects.HeaderTraceParent, subjects.HeaderTraceState, subjects.HeaderBaggage} {
-		if v := h.Get(name); v != "" && len(v) <= longest {
+	for i, name := range tracing.Names() {
+		if v[i] != "" && len(v[i]) <= longest {
 			if meta == nil {
 				meta = map[string]any{}
 			}
-			meta[name] = v
+			meta[name] = v[i]
 		}
 	}
 	return meta

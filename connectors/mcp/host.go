@@ -40,6 +40,7 @@ type Host struct {
 	endRegistry context.CancelFunc
 	endServers  context.CancelFunc
 	kill        context.CancelFunc
+	unwatch     func()
 	registries  sync.WaitGroup
 	supervisors sync.WaitGroup
 }
@@ -96,6 +97,11 @@ func (h *Host) Start(ctx context.Context) error {
 	if err := h.chooser.start(); err != nil {
 		return fmt.Errorf("MCP host: %w", err)
 	}
+	unwatch, err := h.watchFigures()
+	if err != nil {
+		return fmt.Errorf("MCP host: %w", err)
+	}
+	h.unwatch = unwatch
 	h.started = true
 	base := context.WithoutCancel(ctx)
 	h.registry, h.endRegistry = context.WithCancel(base)
@@ -214,6 +220,7 @@ func (h *Host) Stop(ctx context.Context) error {
 	}
 	h.stopped = true
 	h.chooser.stop()
+	defer h.unwatch()
 
 	// Withdrawing must not fail because the caller has no time left.
 	h.endRegistry()

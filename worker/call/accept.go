@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 // Accepted is the outcome of Accept: a refusal that was not stored, or a call
@@ -27,8 +28,10 @@ type Accepted struct {
 // happens to this worker. The same id with the same body changes nothing; with
 // another body the error is ID_REUSED.
 func (e *Engine) Accept(ctx context.Context, c Call) (Accepted, error) {
+	began := time.Now()
 	p := e.plan(c)
 	if slotErr := e.refuse(ctx, c, &p); slotErr != nil {
+		e.cfg.Metrics.Count(tracing.CallsAccepted, 1, pathRefused)
 		return Accepted{Refused: encode(subjects.CallFailure{Error: slotErr})}, nil
 	}
 	k := key{c.Tenant, c.Session, c.ID}
@@ -41,6 +44,7 @@ func (e *Engine) Accept(ctx context.Context, c Call) (Accepted, error) {
 	if c.Connectors != nil {
 		r.Surface = c.Connectors.Surface
 	}
+	e.identify(ctx, &c, r)
 	var l *live // set when this worker runs the call itself
 	if r.allDone() {
 		if err := e.close(ctx, k, r, nil); err != nil {
@@ -67,10 +71,13 @@ func (e *Engine) Accept(ctx context.Context, c Call) (Accepted, error) {
 	e.auditDenied(k, r)
 	switch {
 	case r.Final:
+		e.accepted(r, began, now, pathSettled)
 		return e.settled(ctx, k, r)
 	case l != nil:
+		e.accepted(r, began, now, pathHere)
 		return Accepted{here: true}, nil
 	}
+	e.accepted(r, began, now, pathQueued)
 	if err := e.courier(ctx, e.cfg.Space.CallSubject(e.calls.Of(k.tenant, k.session).Number, k.tenant, k.session, k.id), r, revision); err != nil {
 		// The journal has the call; the sweeper sends it again.
 		e.log.Warn("an accepted call was not queued; it will be sent again", "call", k.String(), "error", err)
@@ -129,7 +136,7 @@ func (e *Engine) start(l *live, r *Record, revision uint64, stored bool) {
 		return
 	}
 	l.record, l.revision = r.clone(), revision
-	l.ctx, l.abort = context.WithCancelCause(e.base)
+	l.ctx, l.abort = context.WithCancelCause(e.contextOf(r))
 	go func() {
 		defer free()
 		e.runHere(l)
@@ -140,7 +147,7 @@ func (e *Engine) start(l *live, r *Record, revision uint64, stored bool) {
 // sweeper sends to another worker.
 func (e *Engine) runHere(l *live) {
 	e.step(StepClaimed, l.key)
-	e.attend(l, nil)
+	e.attend(l, nil, 1)
 	l.mu.Lock()
 	lost, record := l.lost, l.record
 	l.mu.Unlock()
@@ -188,6 +195,7 @@ func (e *Engine) again(ctx context.Context, k key, r *Record) (Accepted, error) 
 	if have.Body != r.Body {
 		return Accepted{}, subjects.NewError(subjects.CodeIDReused, fmt.Sprintf("call id %s was used for another call in the last 24 hours; that call is untouched. Give each call its own id", k.id))
 	}
+	tracing.Current(ctx).Link(have.span())
 	if have.Final {
 		return e.settled(ctx, k, have)
 	}

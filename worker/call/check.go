@@ -11,6 +11,7 @@ import (
 	"toolbridge/approval"
 	"toolbridge/catalog/arguments"
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 // ready reports whether an entry has passed its checks and needs no person any
@@ -23,6 +24,9 @@ func (l *live) checkEntry(index int) {
 	l.mu.Lock()
 	entry, record := l.record.Entries[index], l.record
 	l.mu.Unlock()
+	if l.e.cfg.Tracer != nil && !entry.Hooked {
+		entry.Seen = true
+	}
 	slotErr := l.judgeEntry(index, &entry, record)
 	if slotErr != nil && errors.Is(context.Cause(l.ctx), errShutdown) {
 		// The checks were cut off, and nothing has started: another worker checks.
@@ -35,7 +39,7 @@ func (l *live) checkEntry(index int) {
 			return false // a stop was faster
 		}
 		if slotErr != nil {
-			r.Entries[index].Rule = entry.Rule
+			r.Entries[index].Rule, r.Entries[index].Seen = entry.Rule, entry.Seen
 			r.finish(index, nil, slotErr)
 			return true
 		}
@@ -117,12 +121,13 @@ func (l *live) judgeEntry(index int, entry *Entry, record *Record) *subjects.Slo
 		Session: l.key.session, User: record.User, Tool: entry.Name, DefinitionSHA256: entry.SHA256, Executor: entry.executor(),
 	})
 	if err != nil {
-		e.log.Warn("remembered choices can not be read; a person is asked", "call", l.key.String(), "error", err)
+		e.log.WarnContext(l.ctx, "remembered choices can not be read; a person is asked", "call", l.key.String(), "error", err)
 	}
 	if remembered != nil {
 		e.audit(l.key, record, index, subjects.AuditRecord{Type: auditRemembered, By: remembered.By, Decision: &subjects.Decision{
 			ID: remembered.ID, State: subjects.ApprovalApproved, Choice: remembered.Choice, By: remembered.By, At: remembered.At,
 		}})
+		e.cfg.Metrics.Count(tracing.ApprovalsRemembered, 1)
 		entry.Ask = ""
 		return nil
 	}
@@ -224,8 +229,9 @@ func (l *live) askEntry(index int) {
 			// It may have been asked for before, without a word of that here.
 			if err := l.e.approvals.Settle(l.e.writing(), l.key.tenant, entry.Approval,
 				subjects.Decision{State: subjects.ApprovalExpired, At: now(), Reason: "expired"}); err != nil {
-				l.e.log.Warn("an expired approval could not be settled; that is done later", "approval", entry.Approval, "error", err)
+				l.e.log.WarnContext(l.ctx, "an expired approval could not be settled; that is done later", "approval", entry.Approval, "error", err)
 			}
+			l.e.approvalEnded(record, index, entry.Approval, choiceExpired, l.e.asked(&entry))
 			l.e.finished(l.key, record, index, timedOut(&entry))
 		} else if !errors.Is(err, errLost) {
 			l.giveAway(err)
@@ -236,16 +242,17 @@ func (l *live) askEntry(index int) {
 	// A stop or a shutdown does not cut this short: what was asked is known then.
 	ctx, cancel := context.WithTimeout(l.e.writing(), askWithin)
 	defer cancel()
-	none, err := l.e.approvals.Ask(ctx, l.key.tenant, a, record.Trace)
+	none, err := l.e.approvals.Ask(ctx, l.key.tenant, a, l.e.traceOf(record, index))
 	if err == nil && none {
 		err = l.e.approvals.Settle(ctx, l.key.tenant, a.ID,
 			subjects.Decision{ID: a.ID, State: subjects.ApprovalDenied, Choice: subjects.ChoiceDeny, At: now(), Reason: reasonNoApprover})
 	}
 	if err != nil {
-		l.e.log.Warn("an approval could not be asked for; it is tried again", "call", l.key.String(), "error", err)
+		l.e.log.WarnContext(l.ctx, "an approval could not be asked for; it is tried again", "call", l.key.String(), "error", err)
 		l.giveAway(err)
 		return
 	}
+	l.e.cfg.Metrics.Count(tracing.ApprovalsRequested, 1)
 	err = l.done(index, func(r *Record) bool {
 		if r.Entries[index].State != Awaiting {
 			return false // decided or stopped meanwhile
@@ -322,6 +329,9 @@ func (e *Engine) Decide(ctx context.Context, tenant string, a subjects.Approval,
 	}
 	if err != nil {
 		return trace, false, err
+	}
+	if applied {
+		e.approvalEnded(record, a.Index, a.ID, choiceOf(d), e.requestedAt(a, &record.Entries[a.Index]))
 	}
 	if applied && failed != nil {
 		e.finished(k, record, a.Index, failed)

@@ -13,6 +13,7 @@ import (
 
 	"toolbridge/state"
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 // ChecksConfig is what stands between valid entries and their start, and behind
@@ -22,6 +23,8 @@ type ChecksConfig struct {
 	Hooks      []Hook // asked in this order
 	Guardrails Guardrails
 	Logger     *slog.Logger
+	Tracer     *tracing.Tracer
+	Metrics    *tracing.Metrics
 }
 
 // Empty reports whether nothing is checked.
@@ -60,7 +63,7 @@ func NewChecks(cfg ChecksConfig, nc *nats.Conn, st *state.State, calls *state.Ca
 		cfg.Logger = slog.Default()
 	}
 	c := &checks{
-		rails: cfg.Guardrails, asker: asker{nc: nc, space: cfg.Space},
+		rails: cfg.Guardrails, asker: asker{nc: nc, space: cfg.Space, tracer: cfg.Tracer, metrics: cfg.Metrics},
 		tallies: tallies{state: st, calls: calls}, log: cfg.Logger,
 	}
 	for _, h := range cfg.Hooks {
@@ -107,7 +110,7 @@ func (c *checks) Before(ctx context.Context, q Check) Verdict {
 		}
 		answer, err := c.asker.ask(ctx, h, q, nil)
 		if err != nil {
-			c.log.Warn("a hook failed", "hook", h.Name, "tool", q.Tool, "tenant", q.Tenant, "session", q.Session, "call", q.CallID, "passed", h.FailOpen, "error", err)
+			c.log.WarnContext(ctx, "a hook failed", "hook", h.Name, "tool", q.Tool, "tenant", q.Tenant, "session", q.Session, "call", q.CallID, "passed", h.FailOpen, "error", err)
 			if h.FailOpen && ctx.Err() == nil {
 				continue
 			}
@@ -160,7 +163,7 @@ func (c *checks) Count(ctx context.Context, q Check) *subjects.SlotError {
 	defer cancel()
 	block, err := c.tallies.count(ctx, &c.rails, q)
 	if err != nil {
-		c.log.Warn("rate and repeat could not be counted; the call is blocked", "tool", q.Tool, "tenant", q.Tenant, "session", q.Session, "call", q.CallID, "error", err)
+		c.log.WarnContext(ctx, "rate and repeat could not be counted; the call is blocked", "tool", q.Tool, "tenant", q.Tenant, "session", q.Session, "call", q.CallID, "error", err)
 		return &subjects.SlotError{
 			Code: subjects.CodeBlocked, Reason: "unchecked", RetryAfterMS: 1000,
 			Message: q.Tool + " was not run: how often it may run can not be checked now. Try again later",
@@ -182,7 +185,7 @@ func (c *checks) After(ctx context.Context, q Check, result json.RawMessage) (js
 		}
 		answer, err := c.asker.ask(ctx, h, q, result)
 		if err != nil {
-			c.log.Warn("a hook failed", "hook", h.Name, "tool", q.Tool, "tenant", q.Tenant, "session", q.Session, "call", q.CallID, "passed", h.FailOpen, "error", err)
+			c.log.WarnContext(ctx, "a hook failed", "hook", h.Name, "tool", q.Tool, "tenant", q.Tenant, "session", q.Session, "call", q.CallID, "passed", h.FailOpen, "error", err)
 			if h.FailOpen {
 				continue
 			}

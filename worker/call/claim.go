@@ -14,19 +14,22 @@ type live struct {
 	ctx   context.Context // of its executions
 	abort context.CancelCauseFunc
 
-	mu       sync.Mutex
-	record   *Record
-	revision uint64
-	busy     map[int]bool // entries with a task under way
-	lost     bool         // another worker has taken over
-	spent    bool         // this claim was one too many
-	stopped  bool         // a stop was seen, the executions are cancelled
-	slot     *slot        // where the call has its place, until it is parked
-	parked   bool         // it waits for a person and holds no slot
-	tasks    int          // under way
-	idle     *sync.Cond   // on mu: the last task has ended
-	parallel chan struct{}
-	checked  *sync.Cond // on mu: an entry's task has ended
+	mu         sync.Mutex
+	record     *Record
+	revision   uint64
+	busy       map[int]bool // entries with a task under way
+	lost       bool         // another worker has taken over
+	spent      bool         // this claim was one too many
+	before     uint64       // epoch of the lost worker that had the call before; 0: none
+	lostWorker string       // that one
+	lostStarts []lostStart  // what it had running
+	stopped    bool         // a stop was seen, the executions are cancelled
+	slot       *slot        // where the call has its place, until it is parked
+	parked     bool         // it waits for a person and holds no slot
+	tasks      int          // under way
+	idle       *sync.Cond   // on mu: the last task has ended
+	parallel   chan struct{}
+	checked    *sync.Cond // on mu: an entry's task has ended
 }
 
 // claim results.
@@ -78,7 +81,9 @@ func (e *Engine) claim(ctx context.Context, k key, r *Record, revision uint64) (
 			return false
 		}
 		outcome, taken = ours, r.Lease != nil
+		l.before, l.lostStarts = 0, nil
 		if taken {
+			l.noteLost(r)
 			r.Attempts++
 			r.recover(e.cfg.MaxAttempts)
 		}
@@ -90,7 +95,10 @@ func (e *Engine) claim(ctx context.Context, k key, r *Record, revision uint64) (
 	})
 	l.record, l.revision = record, at
 	if err == nil && outcome == ours {
-		l.ctx, l.abort = context.WithCancelCause(e.base)
+		l.ctx, l.abort = context.WithCancelCause(e.contextOf(record))
+		if l.before > 0 {
+			l.takenOver()
+		}
 		if taken {
 			e.auditAgain(k, record)
 		}

@@ -18,6 +18,7 @@ import (
 	"toolbridge/catalog/arguments"
 	"toolbridge/state"
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 // Config is what the call path needs to know.
@@ -52,6 +53,9 @@ type Config struct {
 	// nil is what production uses.
 	Step   func(point, callID string)
 	Logger *slog.Logger
+	// Tracer and Metrics, see package tracing; nil: none.
+	Tracer  *tracing.Tracer
+	Metrics *tracing.Metrics
 }
 
 // The points of a call that Config.Step hears of.
@@ -227,6 +231,7 @@ type Engine struct {
 	sub   *nats.Subscription
 
 	claims    atomic.Uint64
+	fleet     atomic.Pointer[fleet]     // what this worker sees when it sweeps
 	cancelled atomic.Pointer[time.Time] // when running calls were cut off
 
 	slots    chan struct{}

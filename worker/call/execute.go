@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 // runEntry sends one entry and writes its outcome down.
@@ -17,7 +18,14 @@ func (l *live) runEntry(index int) {
 		defer func() { <-l.parallel }()
 	}
 	l.e.event(l.key, record.Trace, subjects.Event{Type: subjects.EventToolStarted, Index: ptr(index), Tool: entry.Name})
-	end := l.settle(index, &entry, record, l.e.executor.Execute(l.ctx, l.execution(index, &entry, record)))
+	ctx, span := l.attempt(l.ctx, record, index, &entry)
+	began := time.Now()
+	x := l.execution(index, &entry, record)
+	x.Trace = span.Values(record.Trace)
+	out := l.e.executor.Execute(ctx, x)
+	l.e.cfg.Tracer.Content(span, tracing.GenAIToolResult, out.Response)
+	l.attempted(span, &entry, began, out.Error)
+	end := l.settle(index, &entry, record, out)
 	end.told(l, record, l.done(index, end.write))
 }
 
@@ -33,7 +41,7 @@ func (l *live) startBy() time.Time {
 }
 
 func (l *live) check(index int, entry Entry, record *Record) Check {
-	return Check{Tenant: l.key.tenant, Session: l.key.session, CallID: l.key.id, Index: index, Tool: entry.Name, Also: entry.Also, Arguments: entry.Arguments, Trace: record.Trace}
+	return Check{Tenant: l.key.tenant, Session: l.key.session, CallID: l.key.id, Index: index, Tool: entry.Name, Also: entry.Also, Arguments: entry.Arguments, Trace: l.e.traceOf(record, index)}
 }
 
 // executionID names one execution of a call.

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 // event tells a session's feed what happens. Events are a courtesy: they are not
@@ -103,6 +104,9 @@ func (e *Engine) deadLetter(k key, subject string, data []byte, reason string, a
 		k = key{"unknown", "unknown", "unknown"}
 	}
 	_, err = e.js.PublishMsg(e.writing(), &nats.Msg{Subject: e.cfg.Space.DeadSubject(k.tenant, k.session, k.id), Data: body})
+	if err == nil {
+		e.cfg.Metrics.Count(tracing.DeadLetters, 1, "call")
+	}
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"toolbridge/catalog/arguments"
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 // Hook is a subject that is asked before or after the tools that it matches. It
@@ -67,18 +68,21 @@ func (h *Hook) validate() error {
 
 // asker asks hooks over NATS.
 type asker struct {
-	nc    *nats.Conn
-	space subjects.Space
+	nc      *nats.Conn
+	space   subjects.Space
+	tracer  *tracing.Tracer
+	metrics *tracing.Metrics
 }
 
 // ask sends one question and reads its answer. Every error means that the hook
 // has failed; its text may be shown.
-func (a *asker) ask(ctx context.Context, h *Hook, q Check, result json.RawMessage) (subjects.HookAnswer, error) {
-	var answer subjects.HookAnswer
+func (a *asker) ask(ctx context.Context, h *Hook, q Check, result json.RawMessage) (answer subjects.HookAnswer, err error) {
 	phase := subjects.PhasePre
 	if h.Phase == subjects.PhasePost {
 		phase = subjects.PhasePost
 	}
+	ctx, sent, done := a.span(ctx, h, &q, phase)
+	defer func() { done(answer, err) }()
 	body, err := subjects.Encode(subjects.HookRequest{
 		Phase: phase, Session: q.Session, CallID: q.CallID, Index: q.Index, Tool: q.Tool, Arguments: q.Arguments, Result: result,
 	})
@@ -91,7 +95,7 @@ func (a *asker) ask(ctx context.Context, h *Hook, q Check, result json.RawMessag
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
 	msg, err := a.nc.RequestMsgWithContext(ctx, &nats.Msg{
-		Subject: a.space.HookRun(q.Tenant, h.Name), Data: body, Header: header(subjects.KindHook, q.Trace),
+		Subject: a.space.HookRun(q.Tenant, h.Name), Data: body, Header: header(subjects.KindHook, sent),
 	})
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):

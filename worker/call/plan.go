@@ -15,6 +15,7 @@ type Call struct {
 	Tenant, Session, ID string
 	Arguments           []byte // the envelope as the model wrote it
 	Trace               [3]string
+	Caller              string           // traceparent of the requester; "" for none
 	CatalogHash         string           // names the content that was called against
 	Catalog             *catalog.Catalog // what the session may see
 	Trusted             func(toolset string) bool

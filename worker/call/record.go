@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"toolbridge/subjects"
 )
@@ -42,6 +43,7 @@ type Record struct {
 	Closed   uint64    `json:"closed,omitempty"`  // epoch of the lease that made it final; 0: none did
 	Finished int64     `json:"finished,omitempty"`
 	Reply    *Kept     `json:"reply,omitempty"` // once final
+	Span     *CallSpan `json:"span,omitempty"`  // nil when the call is not traced
 }
 
 // Lease is who works on a call now. Its holder has the call's message, which
@@ -78,6 +80,8 @@ type Entry struct {
 	State      EntryState          `json:"state"`
 	Starts     int                 `json:"starts,omitempty"`
 	Started    int64               `json:"started,omitempty"` // unix milliseconds
+	Ended      int64               `json:"ended,omitempty"`   // unix milliseconds, once done
+	Seen       bool                `json:"seen,omitempty"`    // a hook has been asked: its span hangs below the entry's
 	Response   *Kept               `json:"response,omitempty"`
 	Error      *subjects.SlotError `json:"error,omitempty"`
 	Account    string              `json:"account,omitempty"` // connected account that it ran under
@@ -164,7 +168,7 @@ func (r *Record) finish(i int, response *Kept, err *subjects.SlotError) {
 		short.Message = strings.ToValidUTF8(err.Message[:maxMessage], "") + " … (cut)"
 		err = &short
 	}
-	e.State, e.Response, e.Error = Done, response, err
+	e.State, e.Response, e.Error, e.Ended = Done, response, err, time.Now().UnixMilli()
 }
 
 // maxMessage bounds an error's text, which comes from executors and stands in the

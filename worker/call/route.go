@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 // Place says who executes an entry.
@@ -199,10 +201,17 @@ func (l *live) runTogether() {
 	l.mu.Unlock()
 	var list []int
 	var batch []Execution
+	var spans []tracing.Span
+	ctx, began := l.ctx, time.Now()
 	for i := range record.Entries {
 		if entry := &record.Entries[i]; entry.State == Running {
-			list = append(list, i)
-			batch = append(batch, l.execution(i, entry, record))
+			under, span := l.attempt(l.ctx, record, i, entry)
+			if len(list) == 0 {
+				ctx = under // of the one request
+			}
+			x := l.execution(i, entry, record)
+			x.Trace = span.Values(record.Trace)
+			list, batch, spans = append(list, i), append(batch, x), append(spans, span)
 			l.e.event(l.key, record.Trace, subjects.Event{Type: subjects.EventToolStarted, Index: ptr(i), Tool: entry.Name})
 		}
 	}
@@ -211,7 +220,7 @@ func (l *live) runTogether() {
 	}
 	outcomes := make([]Outcome, len(list))
 	if together, ok := l.e.executor.(BatchExecutor); ok {
-		outcomes = together.ExecuteAll(l.ctx, batch)
+		outcomes = together.ExecuteAll(ctx, batch)
 	} else {
 		for i := range batch {
 			outcomes[i] = notHere(batch[i])
@@ -219,6 +228,8 @@ func (l *live) runTogether() {
 	}
 	ends := make([]ending, len(list))
 	for n, i := range list {
+		l.e.cfg.Tracer.Content(spans[n], tracing.GenAIToolResult, outcomes[n].Response)
+		l.attempted(spans[n], &record.Entries[i], began, outcomes[n].Error)
 		ends[n] = l.settle(i, &record.Entries[i], record, outcomes[n])
 	}
 	err := l.done(list[0], func(r *Record) bool {

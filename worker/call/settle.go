@@ -175,6 +175,7 @@ func (e *Engine) publish(ctx context.Context, k key, r *Record, own bool) ([]byt
 		case !r.ran(): // else each entry that ran has a record of its own
 			e.audit(k, r, -1, subjects.AuditRecord{Type: string(subjects.EventCallFinished)})
 		}
+		e.reportFinal(k, r)
 	case isWrongSequence(err): // it was published before, by a worker that was lost since
 	default:
 		return body, fmt.Errorf("publishing the result of call %s: %w", k.id, err)

@@ -35,14 +35,16 @@ func (e *Engine) StopCall(ctx context.Context, tenant, session, id string) (subj
 func (e *Engine) stop(ctx context.Context, k key) (subjects.Stopped, error) {
 	out := subjects.Stopped{CallID: k.id, Interrupted: []int{}, InFlight: []int{}}
 	var waiting []string // approvals to withdraw
+	var withdrawn []int  // the entries that waited for them
 	record, _, err := e.journal.change(ctx, k, nil, 0, func(r *Record) bool {
-		waiting = waiting[:0]
+		waiting, withdrawn = waiting[:0], withdrawn[:0]
 		if r.Final || r.Body == "" {
 			return false
 		}
 		for i := range r.Entries {
 			if r.Entries[i].State == Awaiting {
 				waiting = append(waiting, r.Entries[i].Approval)
+				withdrawn = append(withdrawn, i)
 			}
 		}
 		out.Interrupted, out.InFlight = r.stop()
@@ -56,6 +58,9 @@ func (e *Engine) stop(ctx context.Context, k key) (subjects.Stopped, error) {
 	}
 	if record.Final || record.Body == "" {
 		return out, nil
+	}
+	for _, i := range withdrawn {
+		e.approvalEnded(record, i, record.Entries[i].Approval, choiceWithdrawn, e.asked(&record.Entries[i]))
 	}
 	for _, id := range waiting {
 		if e.approvals == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 // The sweeper brings back what no message does: calls whose worker was lost while
@@ -91,6 +92,7 @@ func (e *Engine) sweep(ctx context.Context) {
 		}
 		held := s.holds
 		if s.holds = s.take(ctx); !s.holds {
+			e.fleet.Store(nil)
 			continue
 		}
 		if !held { // what another sweeper knew is not known here
@@ -182,6 +184,7 @@ func (s *sweeper) once(ctx context.Context) error {
 			continue
 		}
 		o.changed = now // give it time before it is sent once more
+		s.e.cfg.Metrics.Count(tracing.CallsResent, 1)
 		errs = append(errs, s.e.wake(ctx, k))
 	}
 	for k, u := range s.unsent {
@@ -199,6 +202,7 @@ func (s *sweeper) once(ctx context.Context) error {
 			delete(s.early, k)
 		}
 	}
+	s.count()
 	return errors.Join(errs...)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 // work takes one message of the queue as far as it goes.
@@ -20,6 +21,9 @@ func (e *Engine) work(msg jetstream.Msg, place *slot) {
 	delivered := uint64(1)
 	if meta, err := msg.Metadata(); err == nil {
 		delivered = meta.NumDelivered
+	}
+	if delivered > 1 {
+		e.cfg.Metrics.Count(tracing.Redeliveries, 1)
 	}
 	var body courierBody
 	if err := subjects.Decode(msg.Data(), &body); err != nil {
@@ -66,7 +70,7 @@ func (e *Engine) work(msg jetstream.Msg, place *slot) {
 			e.log.Error("a dead letter could not be written", "call", k.String(), "error", err)
 		}
 	}
-	e.attend(l, msg)
+	e.attend(l, msg, delivered)
 	l.mu.Lock()
 	lost, record := l.lost, l.record
 	l.mu.Unlock()
@@ -88,7 +92,9 @@ func (e *Engine) work(msg jetstream.Msg, place *slot) {
 
 // attend works on a call that this worker has the lease of, as far as it goes.
 // msg is the call's message, or nil.
-func (e *Engine) attend(l *live, msg jetstream.Msg) {
+func (e *Engine) attend(l *live, msg jetstream.Msg, delivered uint64) {
+	span := l.workSpan(msg != nil, delivered)
+	defer span.End()
 	e.hold(l)
 	beat := e.heartbeat(l, msg)
 	l.run()

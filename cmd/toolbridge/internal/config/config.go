@@ -28,6 +28,7 @@ type Config struct {
 	Bus        Bus
 	Servers    []mcp.ServerConfig // mcp.servers, in the order of the file
 	Catalog    string             // mcp.catalog: file of the servers that users may have installed, see LoadCatalog
+	Telemetry  Telemetry
 }
 
 // Connectors holds tools.connectors and the top-level section connectors.
@@ -111,6 +112,7 @@ func Default() Config {
 		Batch:      Batch{Local: "fan_out"},
 		Breaker:    Breaker{Enabled: true, Threshold: 5, Cooldown: 10 * time.Second},
 		Bus:        Bus{Partitions: 1, CallSlots: 256, CallLease: 30 * time.Second},
+		Telemetry:  Telemetry{Protocol: "http/protobuf", Trace: "continue"},
 	}
 }
 
@@ -204,7 +206,7 @@ func (c *Config) fields(r *reader) []field {
 			})
 		}},
 		{"hooks", func(n *node, key string) { c.readHooks(r, n, key) }},
-		{"telemetry", func(n *node, key string) { r.mapping(n, key, nil) }},
+		{"telemetry", func(n *node, key string) { c.Telemetry.read(r, n, key) }},
 	}
 }
 

@@ -71,6 +71,7 @@ mcp:
   servers:
     everything: {command: [npx, -y, "@modelcontextprotocol/server-everything"], env: {A: "${A}", N: 5}, trusted: true, supports_parallel_tool_calls: yes}
     docs: {url: "https://docs.example/mcp", headers: {Authorization: "Bearer ${TOKEN}"}}
+telemetry: {endpoint: "http://collector:4317", protocol: grpc, trace: link, content: on, metrics: ":9464", log_level: debug}
 `))
 	if len(problems) != 0 {
 		t.Fatalf("problems: %v", problems)
@@ -90,6 +91,9 @@ mcp:
 		Batch:   Batch{Local: "fan_out"},
 		Breaker: Breaker{Enabled: true, Threshold: 5, Cooldown: 10 * time.Second},
 		Limits:  Limits{ResultChars: 100000},
+		Telemetry: Telemetry{
+			Endpoint: "http://collector:4317", Protocol: "grpc", Trace: "link", Content: true, Metrics: ":9464", LogLevel: "debug",
+		},
 		Bus: Bus{
 			URL: "nats://a:4222,nats://b:4222", Creds: "/etc/toolbridge.creds", Prefix: "acme.tools", Replicas: 3,
 			ReplyPrefixes: []string{"_INBOX.", "_INBOX_agents."},
@@ -114,7 +118,13 @@ func TestFaultsStopTheProgramWithLineKeyAndNearestKey(t *testing.T) {
 		{"unknown section, nothing alike", "quux_quux: 1\n", `line 1: unknown key "quux_quux": the nearest known key is`},
 		{"unknown key in a section", "breaker:\n  treshold: 3\n", `line 2: breaker: unknown key "treshold": did you mean "threshold"?`},
 		{"other case and dashes", "bus: {Reply-Prefixes: []}", `did you mean "reply_prefixes"?`},
-		{"section without keys", "telemetry: {audit: x}", `line 1: telemetry: unknown key "audit": nothing can be set here`},
+		{"unknown key among few", "telemetry: {audit: x}", `line 1: telemetry: unknown key "audit": the nearest known key is "endpoint"`},
+		{"telemetry's endpoint", "telemetry: {endpoint: 'collector:4317'}", `line 1: telemetry.endpoint: an address that begins with http:// or https:// is expected`},
+		{"telemetry's trace", "telemetry:\n  trace: both\n", `line 2: telemetry.trace`},
+		{"telemetry's content", "telemetry: {content: maybe}", `line 1: telemetry.content`},
+		{"telemetry's address", "telemetry: {metrics: 9464}", `line 1: telemetry.metrics`},
+		{"telemetry's port", "telemetry: {metrics: 'localhost:http'}", `line 1: telemetry.metrics: an address HOST:PORT is expected`},
+		{"telemetry's level", "telemetry: {log_level: loud}", `line 1: telemetry.log_level`},
 		{"section of the wrong type", "batch: 5\n", `line 1: batch: a mapping is expected, not the number 5`},
 		{"section is a list", "\napprovals:\n  - x\n", `line 3: approvals: a mapping is expected, not a list`},
 		{"the file is no mapping", "- a\n", `line 1: a mapping is expected, not a list`},
