@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"toolbridge/approval"
+	"toolbridge/client"
 	"toolbridge/connectors"
 	"toolbridge/subjects"
 	"toolbridge/test/bus"
@@ -434,5 +436,47 @@ func TestK03OneIdentityOnEveryRequestOfASession(t *testing.T) {
 		if !routes[route] {
 			t.Errorf("no %s was sent", route)
 		}
+	}
+}
+
+func TestTheGoClientAnswersCardsAndManagesAccounts(t *testing.T) {
+	c := newCards(t, worker.Config{})
+	cl, err := client.New(c.nc, client.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := cl.Session("t", "s1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := c.begin("m1", `{"action":"connect","connectors":["gmail"]}`)
+	reply, err := s.AnswerConnection(t.Context(), subjects.ConnectionAnswer{Operation: c.card().Operation, Action: subjects.ConnectionContinue})
+	if err != nil || !reply.Accepted || len(reply.Targets) != 1 || reply.Targets[0].State != subjects.ConnectionNotConnected {
+		t.Errorf("%+v, %v", reply, err)
+	}
+	c.reply(done)
+	if _, err := s.AnswerConnection(t.Context(), subjects.ConnectionAnswer{Operation: "op_1", Action: "wait"}); !errors.Is(err, &subjects.Error{Code: subjects.CodeBadRequest}) {
+		t.Errorf("an action that is none: %v", err)
+	}
+	p, err := cl.Portal("t", "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := p.Open(t.Context())
+	if err != nil || list.Identity != "user" || len(list.Accounts) < 2 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	account := list.Accounts[0].ID
+	if r, err := p.Rename(t.Context(), account, "first"); err != nil || r.Accounts[0].Alias != "first" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := p.Disconnect(t.Context(), account); err != nil || len(r.Accounts) != len(list.Accounts)-1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := p.List(t.Context()); err != nil || len(r.Accounts) != len(list.Accounts)-1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := cl.Portal("t", "a.b"); err == nil {
+		t.Error("a user that is no token was taken")
 	}
 }
