@@ -50,10 +50,23 @@ func TestNoHostedEffectComesTwiceWhateverFails(t *testing.T) {
 	// Each comes up every now and then, for one request or for two: two in a row fail
 	// an entry for good.
 	for _, f := range []sim.Fault{
-		{Kind: sim.Reset}, {Kind: sim.Reset, Effect: true}, {Kind: sim.Status, Status: 500}, {Kind: sim.Status, Effect: true},
-		{Kind: sim.HTML, Effect: true}, {Kind: sim.Truncated}, {Kind: sim.Garbage}, {Kind: sim.TooFew}, {Kind: sim.WrongIndex},
-		{Kind: sim.TooMany}, {Kind: sim.NonObject}, {Kind: sim.UnknownCode}, {Kind: sim.Duplicate}, {Kind: sim.RateLimited},
-		{Kind: sim.Latency, DelayMS: 200}, {Kind: sim.Hang, Effect: true}, {Kind: sim.Latency, DelayMS: 1500}, // later than anybody waits
+		{Kind: sim.Reset},
+		{Kind: sim.Reset, Effect: true},
+		{Kind: sim.Status, Status: 500},
+		{Kind: sim.Status, Effect: true},
+		{Kind: sim.HTML, Effect: true},
+		{Kind: sim.Truncated},
+		{Kind: sim.Garbage},
+		{Kind: sim.TooFew},
+		{Kind: sim.WrongIndex},
+		{Kind: sim.TooMany},
+		{Kind: sim.NonObject},
+		{Kind: sim.UnknownCode},
+		{Kind: sim.Duplicate},
+		{Kind: sim.RateLimited},
+		{Kind: sim.Latency, DelayMS: 200},
+		{Kind: sim.Hang, Effect: true},
+		{Kind: sim.Latency, DelayMS: 1500}, // later than anybody waits
 	} {
 		f.Route, f.Skip, f.Count, f.Cycle = sim.Execute, 10+random.IntN(40), 1+random.IntN(2), true
 		d.inject(f)
