@@ -199,6 +199,7 @@ func (g *Gateway) twice(ctx context.Context, e *Errand, request ExecuteRequest, 
 		if failure.Kind != KindTimeout && !pause(ctx, e.Stop, retryPause+rand.N(retryPause)) || e.over(ctx) { //nolint:gosec // spreads retries
 			return nil, w
 		}
+		g.cfg.Metrics.GatewayRetry("execute")
 	}
 }
 

@@ -110,6 +110,14 @@ func ParseManage(arguments []byte) (ManageRequest, error) {
 	return q, q.take(targets)
 }
 
+// StartsServers reports whether a call of manage_connections starts MCP servers on a
+// surface whose user is not shown a card first, so that policy must say whether a
+// person is asked.
+func StartsServers(surface string, arguments []byte) bool {
+	q, err := ParseManage(arguments)
+	return err == nil && len(q.MCP) > 0 && surface != subjects.SurfaceDesktop
+}
+
 // written is one target as the model wrote it.
 type written struct {
 	ManageTarget

@@ -57,7 +57,7 @@ func (w *Worker) assembly(ctx context.Context, tenant string, body []byte, parse
 	binary.LittleEndian.PutUint64(fixed[:], w.registry.stamp())
 	h.Write(fixed[:])
 	h.Write(s.print[:])
-	connected := w.connectorsFor(ctx, tenant, s)
+	connected := mayAsk(body) && w.connectorsFor(ctx, tenant, s)
 	if connected {
 		h.Write([]byte{1})
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
 
 	"toolbridge/approval"
 	"toolbridge/connectors"
@@ -428,6 +429,25 @@ func (h *hosted) lose(t *testing.T, point string, nth int64, cfg worker.Config, 
 	})
 }
 
+// sendOff sends a call to a worker that may be lost before it can answer, and returns
+// the result.
+func (h *hosted) sendOff(session, catalog, arguments string) <-chan map[string]any {
+	h.t.Helper()
+	id := h.id()
+	done := make(chan map[string]any, 1)
+	sub, err := h.nc.Subscribe("toolbridge.v1.t."+session+".result."+id, func(m *nats.Msg) { done <- decode(h.t, m.Data) })
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { _ = sub.Unsubscribe() })
+	h.flush()
+	if err := h.nc.PublishRequest("toolbridge.v1.t."+session+".call", h.nc.NewRespInbox(), []byte(request(id, arguments, catalog))); err != nil {
+		h.t.Fatal(err)
+	}
+	eventually(h.t, "the gateway gets a request", func() bool { return len(h.gateway.requests("t")) > 0 })
+	return done
+}
+
 func TestAWorkerLostInABatchLeavesOneEffectForEachEntry(t *testing.T) {
 	for _, point := range []string{call.StepSent, call.StepReplied} {
 		for single, nth := range map[bool]int64{false: 4, true: 1} {
@@ -439,7 +459,7 @@ func TestAWorkerLostInABatchLeavesOneEffectForEachEntry(t *testing.T) {
 				h.lose(t, point, nth, worker.Config{}, batching)
 				h.ref = h.catalog("s1", "cli")
 				envelope, results := ten()
-				done := h.later("s1", h.ref, envelope)
+				done := h.sendOff("s1", h.ref, envelope)
 				f.start(worker.Config{Dev: true, CallLease: 900 * time.Millisecond, Gateway: h.side(t, batching)})
 				want(t, "results", results, outcomes(t, next(t, "result", done)))
 				want(t, "effects", results, e.order)
@@ -617,6 +637,9 @@ func TestManageConnectionsIsTheWorkersOwnDefinition(t *testing.T) {
 				t.Errorf("tool_search does not tell of connectors: %s", text(at(t, reply, "tools", 1)))
 			}
 		}
+	}
+	if reply := h.assemble("s1", `{"tools":[{"name":"manage\u005fconnections","description":"d","parameters":{}}]}`); len(reply["tools"].([]any)) != 4 {
+		t.Errorf("an escaped name: %s", text(reply))
 	}
 	if reply := h.assemble("s1", `{"tools":`+tools(tool("x", "", "X"))+`}`); strings.Contains(text(reply), "manage_connections") {
 		t.Errorf("injected: %s", text(reply))

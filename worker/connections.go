@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -28,6 +29,12 @@ func (w *Worker) who(tenant string, s *scope) (who connectors.Who, ok bool) {
 func (w *Worker) connectorsFor(ctx context.Context, tenant string, s *scope) bool {
 	who, ok := w.who(tenant, s)
 	return ok && w.cfg.Gateway.Available(ctx, who)
+}
+
+// mayAsk reports whether a request may hold a definition of manage_connections: its
+// name, or an escape that could spell it.
+func mayAsk(body []byte) bool {
+	return bytes.Contains(body, []byte(catalog.ManageConnections)) || bytes.Contains(body, []byte(`\u`))
 }
 
 // connected is what a session may reach through connectors: nil where it did not

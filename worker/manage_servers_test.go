@@ -12,6 +12,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"toolbridge/connectors"
 	"toolbridge/connectors/mcp"
 	"toolbridge/state"
 	"toolbridge/subjects"
@@ -132,5 +133,26 @@ func TestWithoutAHostServersAreNotThere(t *testing.T) {
 	got := at(t, c.reply(c.begin("m1", `{"action":"install","connectors":[{"name":"issues","mcp":true}]}`)), "result", "targets", 0).(map[string]any)
 	if got["state"] != "failed" || got["detail"] == nil {
 		t.Errorf("%v", got)
+	}
+}
+
+func TestWithoutACardPolicySaysWhetherServersAreStarted(t *testing.T) {
+	c := newBareCards(t)
+	c.start(worker.Config{Gateway: c.side(func(g *connectors.Config) { g.DevUser = "" })}) // no dev: whatever no rule allows needs a person
+	c.grant("s1", `{"user":"ada"}`)
+	h := c.host(mcp.Config{Catalog: []mcp.Offer{{Server: mcp.ServerConfig{Name: "issues", URL: mcpServer(t, 1, nil)}}}})
+	c.ref = c.catalogFor("s1", "cli")
+	if r := c.reply(c.begin("m1", `{"action":"install","connectors":[{"name":"issues","mcp":true}]}`)); !strings.Contains(text(r), "APPROVAL_DENIED") || len(h.Status()) != 0 {
+		t.Errorf("without anybody to ask: %v", r)
+	}
+	if r := c.reply(c.begin("m2", `{"connectors":["gmail"]}`)); r["is_error"] == true {
+		t.Errorf("status: %v", r)
+	}
+	c.ref = c.catalogFor("s1", "desktop")
+	done := c.begin("m3", `{"action":"install","connectors":[{"name":"issues","mcp":true}]}`)
+	card := c.card()
+	c.ask("s1", "connection.answer", fmt.Sprintf(`{"operation":%q,"target":"issues","action":"retry"}`, card.Operation))
+	if r := c.reply(done); at(t, r, "result", "targets", 0, "state") != "connected" {
+		t.Errorf("with the card's word: %v", r)
 	}
 }

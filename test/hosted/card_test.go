@@ -72,7 +72,7 @@ func TestACardOutlivesItsKilledWorker(t *testing.T) {
 	if again := next(t, cards); again.Operation != card.Operation || again.DeadlineAt != card.DeadlineAt {
 		t.Errorf("another card: %+v, before %+v", again, card)
 	}
-	resp, err := http.Get(card.Targets[0].ConnectURL) //nolint:noctx // the simulator's own page
+	resp, err := http.Get(card.Targets[0].ConnectURL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,9 +90,12 @@ func local(n int) []string {
 	var list []string
 	for i := range n {
 		what := [...][2]string{
-			{"mail", "Send an email message to a recipient of the mailbox"}, {"issue", "Create an issue in the tracker"},
-			{"event", "Create an event in the calendar"}, {"note", "Write a note into the notebook"},
-			{"message", "Post a message to a channel"}, {"file", "Read a file from the disk"},
+			{"mail", "Send an email message to a recipient of the mailbox"},
+			{"issue", "Create an issue in the tracker"},
+			{"event", "Create an event in the calendar"},
+			{"note", "Write a note into the notebook"},
+			{"message", "Post a message to a channel"},
+			{"file", "Read a file from the disk"},
 		}[i%6]
 		list = append(list, fmt.Sprintf(`{"type":"function","toolset":"mcp-own","function":{"name":"mcp__own__%s_%d","description":"%s, variant %d.",
 			"parameters":{"type":"object","properties":{"to":{"type":"string"},"n":{"type":"integer"}}}}}`, what[0], i, what[1], i))

@@ -164,7 +164,7 @@ func (e *Engine) planDirect(c Call) planned {
 	d := e.cfg.Policy.Decide(approval.Request{Tool: c.Direct, Arguments: item.Arguments, Grant: c.Approval})
 	switch {
 	case entry.Error != nil:
-	case d.Rule == "default": // the user decides by connecting
+	case d.Rule == "default" && !connectors.StartsServers(c.Connectors.Surface, item.Arguments): // the user decides by connecting
 	case d.Action == approval.Deny:
 		entry.Rule = d.Rule
 		entry.Error = &subjects.SlotError{Code: subjects.CodeApprovalDenied, Reason: reasonRule, Message: c.Direct + " is denied by " + d.Rule + "; do not repeat it"}
