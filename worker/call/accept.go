@@ -157,11 +157,14 @@ func (e *Engine) runHere(l *live) {
 	switch {
 	case lost:
 	case record.Final:
+		l.audited()
 		for {
 			_, err := e.publish(e.writing(), l.key, record, true)
 			if err == nil || lasting(err) || !e.wait(writeRetry) {
 				return
 			}
+			// What kept the result back may have lost what was written down before it.
+			e.auditAgain(l.key, record)
 		}
 	case record.unfinished(): // this worker is stopping
 		if err := e.wake(e.writing(), l.key); err != nil {

@@ -53,6 +53,7 @@ func (l *live) checkEntry(index int) {
 		record = record.clone()
 		record.Entries[index].Rule = entry.Rule
 		l.e.finished(l.key, record, index, slotErr)
+		l.e.auditFinished(l.key, record, index, slotErr)
 	}
 }
 
@@ -233,6 +234,7 @@ func (l *live) askEntry(index int) {
 			}
 			l.e.approvalEnded(record, index, entry.Approval, choiceExpired, l.e.asked(&entry))
 			l.e.finished(l.key, record, index, timedOut(&entry))
+			l.e.auditFinished(l.key, record, index, timedOut(&entry))
 		} else if !errors.Is(err, errLost) {
 			l.giveAway(err)
 		}
@@ -335,6 +337,7 @@ func (e *Engine) Decide(ctx context.Context, tenant string, a subjects.Approval,
 	}
 	if applied && failed != nil {
 		e.finished(k, record, a.Index, failed)
+		e.auditFinished(k, record, a.Index, failed)
 	}
 	if record.Final {
 		return record.Trace, applied, nil

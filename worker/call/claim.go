@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // live is a call that this worker holds the lease of.
@@ -17,17 +19,18 @@ type live struct {
 	mu         sync.Mutex
 	record     *Record
 	revision   uint64
-	busy       map[int]bool // entries with a task under way
-	lost       bool         // another worker has taken over
-	spent      bool         // this claim was one too many
-	before     uint64       // epoch of the lost worker that had the call before; 0: none
-	lostWorker string       // that one
-	lostStarts []lostStart  // what it had running
-	stopped    bool         // a stop was seen, the executions are cancelled
-	slot       *slot        // where the call has its place, until it is parked
-	parked     bool         // it waits for a person and holds no slot
-	tasks      int          // under way
-	idle       *sync.Cond   // on mu: the last task has ended
+	busy       map[int]bool             // entries with a task under way
+	lost       bool                     // another worker has taken over
+	spent      bool                     // this claim was one too many
+	before     uint64                   // epoch of the lost worker that had the call before; 0: none
+	lostWorker string                   // that one
+	lostStarts []lostStart              // what it had running
+	stopped    bool                     // a stop was seen, the executions are cancelled
+	slot       *slot                    // where the call has its place, until it is parked
+	audits     []jetstream.PubAckFuture // records of the audit on their way
+	parked     bool                     // it waits for a person and holds no slot
+	tasks      int                      // under way
+	idle       *sync.Cond               // on mu: the last task has ended
 	parallel   chan struct{}
 	checked    *sync.Cond // on mu: an entry's task has ended
 }

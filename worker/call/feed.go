@@ -25,7 +25,7 @@ func (e *Engine) event(k key, trace [3]string, event subjects.Event) {
 	e.outbox.event(&nats.Msg{Subject: e.cfg.Space.Session(k.tenant, k.session, subjects.VerbEvent), Data: body, Header: header(subjects.KindEvent, trace)})
 }
 
-// finished reports the end of one entry to the feed and the audit.
+// finished reports the end of one entry to the feed.
 func (e *Engine) finished(k key, r *Record, index int, err *subjects.SlotError) {
 	entry := &r.Entries[index]
 	event := subjects.Event{Type: subjects.EventToolFinished, Index: ptr(index), Tool: entry.Name, IsError: ptr(err != nil)}
@@ -36,15 +36,15 @@ func (e *Engine) finished(k key, r *Record, index int, err *subjects.SlotError) 
 		event.Code = err.Code
 	}
 	e.event(k, r.Trace, event)
-	e.auditFinished(k, r, index, err)
 }
 
-func (e *Engine) auditFinished(k key, r *Record, index int, err *subjects.SlotError) {
+// auditFinished writes down how one execution ended.
+func (e *Engine) auditFinished(k key, r *Record, index int, err *subjects.SlotError) jetstream.PubAckFuture {
 	a := subjects.AuditRecord{Type: string(subjects.EventToolFinished)}
 	if err != nil {
 		a.Code, a.Reason = err.Code, err.Reason
 	}
-	e.audit(k, r, index, a)
+	return e.audit(k, r, index, a)
 }
 
 // auditAgain writes down what became of every entry that was started and is done.
@@ -59,9 +59,9 @@ func (e *Engine) auditAgain(k key, r *Record) {
 }
 
 // audit writes who ran what into the audit stream. It does not hold the call up:
-// the journal is the record of what happened until the audit has it. It leaves
-// before the call's result does, so that a result that is there was written down.
-func (e *Engine) audit(k key, r *Record, index int, a subjects.AuditRecord) {
+// the journal is the record of what happened until the audit has it. See
+// outbox.audit for what it returns.
+func (e *Engine) audit(k key, r *Record, index int, a subjects.AuditRecord) jetstream.PubAckFuture {
 	a.At, a.Tenant, a.Session, a.CallID, a.User = now(), k.tenant, k.session, k.id, r.User
 	if index >= 0 {
 		entry := &r.Entries[index]
@@ -73,9 +73,9 @@ func (e *Engine) audit(k key, r *Record, index int, a subjects.AuditRecord) {
 	body, err := subjects.Encode(a)
 	if err != nil {
 		e.log.Warn("an audit record was not written", "call", k.String(), "type", a.Type, "error", err)
-		return
+		return nil
 	}
-	e.outbox.audit(&nats.Msg{Subject: e.cfg.Space.AuditSubject(k.tenant, k.session), Data: body})
+	return e.outbox.audit(&nats.Msg{Subject: e.cfg.Space.AuditSubject(k.tenant, k.session), Data: body})
 }
 
 // bury writes a dead letter for a message that can not be served, and ends it.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"toolbridge/state"
 )
 
 // outbox sends what nobody waits for. Events leave a moment later and several at
@@ -95,7 +97,9 @@ func (o *outbox) publish(m *nats.Msg) {
 	}
 }
 
-func (o *outbox) audit(m *nats.Msg) {
+// audit sends a record. What it returns tells when the stream has it; nil when
+// that is known already.
+func (o *outbox) audit(m *nats.Msg) jetstream.PubAckFuture {
 	o.mu.Lock()
 	keeping := o.keeping
 	o.mu.Unlock()
@@ -105,10 +109,38 @@ func (o *outbox) audit(m *nats.Msg) {
 		if _, err := o.js.PublishMsg(ctx, m); err != nil {
 			o.lost(m, err)
 		}
+		return nil
+	}
+	sent, err := o.js.PublishMsgAsync(m, jetstream.WithStallWait(time.Second))
+	if err != nil {
+		o.refused(m, err)
+		return nil
+	}
+	return sent
+}
+
+// taken waits until the stream has a record: usually it has by now. One that was
+// refused is sent again, and waited for with all that are, for a while; not when the
+// stream is full.
+func (o *outbox) taken(ctx context.Context, sent jetstream.PubAckFuture) {
+	select {
+	case <-sent.Ok():
+		return
+	case err := <-sent.Err():
+		if state.Full(err) {
+			return
+		}
+	case <-ctx.Done():
 		return
 	}
-	if _, err := o.js.PublishMsgAsync(m, jetstream.WithStallWait(time.Second)); err != nil {
-		o.refused(m, err)
+	tick := time.NewTicker(auditRetry / 10)
+	defer tick.Stop()
+	for o.owed() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

@@ -124,6 +124,7 @@ type ending struct {
 	out      Outcome
 	kept     *Kept
 	handBack bool // this worker is stopping; another one does it
+	finished bool // by the last write
 }
 
 // settle makes what is written down of an outcome: the truth about all starts, seen
@@ -147,11 +148,45 @@ func (l *live) settle(index int, entry *Entry, record *Record, out Outcome) endi
 		x.kept = kept
 	}
 	x.out = out
+	if !x.handBack {
+		// Before the journal says so: who reads a result finds it in the audit.
+		l.audit(record, index, out.Error)
+	}
 	return x
+}
+
+// audit writes down how an execution ended.
+func (l *live) audit(record *Record, index int, err *subjects.SlotError) {
+	sent := l.e.auditFinished(l.key, record, index, err)
+	if sent == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.audits = append(l.audits, sent)
+}
+
+// audited waits until the audit has what this worker wrote there of the call. It was
+// sent before the last write of the journal, so there is hardly ever anything to
+// wait for.
+func (l *live) audited() {
+	l.mu.Lock()
+	list := l.audits
+	l.audits = nil
+	l.mu.Unlock()
+	if len(list) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(l.e.writing(), auditGrace)
+	defer cancel()
+	for _, sent := range list {
+		l.e.outbox.taken(ctx, sent)
+	}
 }
 
 // write changes the record.
 func (x *ending) write(r *Record) bool {
+	x.finished = false
 	switch {
 	case x.handBack && !r.Stopped && x.out.Again:
 		r.Entries[x.index].State = Received // it may have been sent: its start stands
@@ -160,6 +195,7 @@ func (x *ending) write(r *Record) bool {
 	default:
 		r.Entries[x.index].Account = x.out.Account
 		r.finish(x.index, x.kept, x.out.Error)
+		x.finished = true
 	}
 	return true
 }
@@ -167,12 +203,15 @@ func (x *ending) write(r *Record) bool {
 // told reports an ending once it is written, or could not be.
 func (x *ending) told(l *live, record *Record, err error) {
 	switch {
-	case x.handBack && err == nil:
+	case err == nil && !x.finished:
 	case errors.Is(err, errLost):
 		l.e.late(l.key, record, x.index, x.out.Response, x.out.Error)
 	case err != nil:
 		l.giveAway(err)
 	default:
+		if x.handBack { // stopped meanwhile, so that it ended here
+			l.audit(record, x.index, x.out.Error)
+		}
 		l.e.finished(l.key, record, x.index, x.out.Error)
 	}
 }

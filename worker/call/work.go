@@ -78,6 +78,7 @@ func (e *Engine) work(msg jetstream.Msg, place *slot) {
 	case lost:
 		return // whoever took over has the message, or gets it
 	case record.Final:
+		l.audited()
 		if _, err := e.publish(e.writing(), k, record, true); err != nil {
 			e.log.Warn("a result could not be published; it is tried again", "call", k.String(), "error", err)
 			_ = msg.NakWithDelay(retryDelay)
