@@ -11,8 +11,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"toolbridge/test/gateway/sim"
 )
@@ -20,6 +22,11 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	ctx, orphaned := context.WithCancel(ctx)
+	defer orphaned()
+	if exe, err := os.Executable(); err == nil && strings.Contains(filepath.ToSlash(exe), "/go-build") {
+		go withParent(ctx, orphaned)
+	}
 	switch err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); {
 	case errors.Is(err, flag.ErrHelp):
 	case err != nil:
@@ -27,6 +34,22 @@ func main() {
 		stop()
 		os.Exit(1)
 	}
+}
+
+// withParent ends a simulator that was started by go run when that ends: go run
+// does not hand SIGTERM on.
+func withParent(ctx context.Context, end func()) {
+	parent := os.Getppid()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for os.Getppid() == parent {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+	end()
 }
 
 // run serves until the context ends. It prints one line to out, the origin.

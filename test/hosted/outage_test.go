@@ -40,7 +40,7 @@ func (s *session) found(id, query string) string {
 
 // ours are the goroutines that run our code, without the gateway's and the test's
 // own, by their innermost function of ours. Those that a worker keeps for its next
-// request, a bounded number, are not at work.
+// requests for some seconds are not at work.
 func ours() map[string]int {
 	stacks := make([]byte, 1<<20)
 	n := runtime.Stack(stacks, true)
