@@ -82,10 +82,10 @@ func (q *request) bridged(name string) {
 	default:
 		q.operation = tracing.SpanBridge
 	}
-	if q.operation != tracing.SpanBridge {
-		q.span.Rename(tracing.SpanBridge + " " + q.operation)
-	}
 	if q.span.Recording() {
+		if q.operation != tracing.SpanBridge {
+			q.span.Rename(tracing.SpanBridge + " " + q.operation)
+		}
 		q.span.Set(tracing.Operation.String(q.operation))
 	}
 }
