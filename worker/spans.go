@@ -43,7 +43,7 @@ func (w *Worker) begin(q *request, r micro.Request) context.Context {
 		return w.base
 	}
 	ctx, span := w.cfg.Tracer.Receive(w.base, q.operation, q.trace)
-	if parent := tracing.Parse(q.trace); parent.IsValid() && parent.TraceID() == span.Context().TraceID() {
+	if id := span.Context().TraceID(); len(q.trace[0]) > 35 && q.trace[0][3:35] == id.String() {
 		q.caller = q.trace[0]
 	}
 	q.span, q.ctx, q.trace = span, ctx, span.Values(q.trace)
