@@ -96,12 +96,8 @@ func TestADaemonServesMetricsAndProbesAndFollowsItsLogLevel(t *testing.T) {
 		server.Shutdown()
 		becomes("/readyz", 503, "not connected to NATS")
 		becomes("/healthz", 200, "ok")
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%s ends with %v", role, err)
-		}
+		_ = cmd.Process.Kill() // how a daemon ends is tested elsewhere
+		_ = cmd.Wait()
 	}
 }
 
