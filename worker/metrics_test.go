@@ -50,7 +50,7 @@ func (x *figures) all() map[string]float64 {
 			put := func(set attribute.Set, v float64) {
 				var labels []string
 				for _, kv := range set.ToSlice() {
-					labels = append(labels, string(kv.Key)+"="+kv.Value.Emit())
+					labels = append(labels, string(kv.Key)+"="+kv.Value.String())
 				}
 				name := strings.TrimPrefix(m.Name, "toolbridge.")
 				if labels != nil {

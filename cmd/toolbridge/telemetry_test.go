@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -104,8 +105,8 @@ func TestADaemonServesMetricsAndProbesAndFollowsItsLogLevel(t *testing.T) {
 func TestAWrongAddressForMetricsIsWrongUsage(t *testing.T) {
 	for _, address := range []string{"9464", "localhost:http", "localhost"} {
 		out, err := exec.Command("toolbridge", "worker", "--metrics", address).CombinedOutput()
-		exit, ok := err.(*exec.ExitError)
-		if !ok || exit.ExitCode() != exitUsage || !strings.Contains(string(out), "HOST:PORT") {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != exitUsage || !strings.Contains(string(out), "HOST:PORT") {
 			t.Errorf("%s: %v, %s", address, err, out)
 		}
 	}

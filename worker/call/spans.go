@@ -12,11 +12,11 @@ import (
 	"toolbridge/tracing"
 )
 
-// CallSpan is what any worker needs to report a call's span, and those of a worker
+// Span is what any worker needs to report a call's span, and those of a worker
 // that was lost. The identity of the call's own span stands in Record.Trace, where
 // everything that is sent for the call takes its parent from; those of entries,
 // attempts and of a worker's part follow from it.
-type CallSpan struct {
+type Span struct {
 	Request string `json:"request"`          // traceparent of the request that was accepted: the parent
 	Caller  string `json:"caller,omitempty"` // its own parent
 	Worker  string `json:"worker"`           // that accepted it
@@ -44,7 +44,7 @@ func (e *Engine) identify(ctx context.Context, c *Call, r *Record) {
 	own := tracing.At(request.Context(), tracing.ChildID(request.Context().SpanID(), idCall, 0))
 	r.Trace = tracing.Format(own, c.Trace)
 	if request.Recording() {
-		r.Span = &CallSpan{Request: tracing.Format(request.Context(), tracing.Values{})[0], Caller: c.Caller, Worker: e.id, Waits: c.Stored != nil}
+		r.Span = &Span{Request: tracing.Format(request.Context(), tracing.Values{})[0], Caller: c.Caller, Worker: e.id, Waits: c.Stored != nil}
 	}
 }
 
