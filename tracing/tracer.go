@@ -250,3 +250,16 @@ func Current(ctx context.Context) Span {
 	}
 	return Span{span}
 }
+
+type tracerKey struct{}
+
+// With returns ctx with a Tracer, for programs whose parts are told nothing else.
+func With(ctx context.Context, t *Tracer) context.Context {
+	return context.WithValue(ctx, tracerKey{}, t)
+}
+
+// From is the Tracer of With, or nil.
+func From(ctx context.Context) *Tracer {
+	t, _ := ctx.Value(tracerKey{}).(*Tracer)
+	return t
+}

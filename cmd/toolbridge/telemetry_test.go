@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"toolbridge/test/bus"
 )
 
@@ -108,6 +110,43 @@ func TestAWrongAddressForMetricsIsWrongUsage(t *testing.T) {
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != exitUsage || !strings.Contains(string(out), "HOST:PORT") {
 			t.Errorf("%s: %v, %s", address, err, out)
+		}
+	}
+}
+
+func TestAVerbPassesOnTheTraceOfWhoeverRunsIt(t *testing.T) {
+	nc := bus.Connect(t, bus.Server(t))
+	got := make(chan nats.Header, 1)
+	sub, err := nc.Subscribe("toolbridge.v1.default.cli.stop", func(m *nats.Msg) {
+		got <- m.Header
+		_ = m.RespondMsg(&nats.Msg{Data: []byte(`{"stopped":[]}`), Header: nats.Header{"Toolbridge-Kind": {"reply"}}})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	const parent = "00-11111111111111111111111111111111-2222222222222222-01"
+	for _, traced := range []bool{false, true} {
+		cmd := exec.Command("toolbridge", "stop", "--nats", nc.ConnectedUrl())
+		cmd.Env = append(os.Environ(), "TRACEPARENT="+parent)
+		if traced {
+			cmd.Env = append(cmd.Env, "OTEL_TRACES_EXPORTER=console")
+		}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		header := (<-got)["traceparent"]
+		switch {
+		case len(header) != 1 || !strings.HasPrefix(header[0], parent[:36]):
+			t.Errorf("traced=%v: traceparent %v", traced, header)
+		case !traced && header[0] != parent:
+			t.Errorf("without tracing: traceparent %v", header)
+		case traced && (header[0] == parent || !strings.Contains(string(out), header[0][36:52]) || !strings.Contains(string(out), `"Name":"request stop"`)):
+			t.Errorf("traced: traceparent %v, spans %s", header, out)
 		}
 	}
 }
