@@ -218,14 +218,15 @@ func (s Span) Link(to trace.SpanContext) {
 
 // Outcome writes how it ended: every span's outcome is an attribute, and the
 // status of one that Failed is error, with the code as its type.
-func (s Span) Outcome(code subjects.Code, reason string) {
+// more are further attributes, written with it.
+func (s Span) Outcome(code subjects.Code, reason string, more ...attribute.KeyValue) {
 	if !s.Recording() {
 		return
 	}
 	if code == "" {
 		code = OK
 	}
-	s.span.SetAttributes(Outcome.String(string(code)))
+	s.span.SetAttributes(append(more, Outcome.String(string(code)))...)
 	if reason != "" {
 		s.span.SetAttributes(OutcomeReason.String(reason))
 	}
