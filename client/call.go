@@ -121,7 +121,7 @@ func (s *Session) Wait(ctx context.Context, id string) (*subjects.BridgeReply, e
 		return nil, fmt.Errorf("waiting for call %s: %w", id, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails only on a closed connection
-	reply, err := s.Fetch(ctx, id)
+	reply, err := s.look(ctx, id)
 	if !errors.Is(err, ErrPending) {
 		return reply, err
 	}
@@ -132,7 +132,7 @@ func (s *Session) Wait(ctx context.Context, id string) (*subjects.BridgeReply, e
 		case m := <-published:
 			return Fetched(m.Data)
 		case <-tick.C:
-			reply, err := s.Fetch(ctx, id)
+			reply, err := s.look(ctx, id)
 			if err == nil || !transient(err) {
 				return reply, err
 			}
@@ -142,6 +142,18 @@ func (s *Session) Wait(ctx context.Context, id string) (*subjects.BridgeReply, e
 			return nil, fmt.Errorf("waiting for call %s: %w", id, ctx.Err())
 		}
 	}
+}
+
+// look is Fetch for one that looks again: a reply that does not come, since the
+// worker that was asked has died, counts as pending.
+func (s *Session) look(ctx context.Context, id string) (*subjects.BridgeReply, error) {
+	within, cancel := context.WithTimeout(ctx, refetch)
+	defer cancel()
+	reply, err := s.Fetch(within, id)
+	if err != nil && ctx.Err() == nil && within.Err() != nil {
+		return nil, ErrPending
+	}
+	return reply, err
 }
 
 // transient reports whether a fetch may find the result later.

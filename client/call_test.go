@@ -249,3 +249,19 @@ func TestABlobThatDidNotComeWholeIsAnError(t *testing.T) {
 		}
 	})
 }
+
+// A worker that dies with the question is not waited for until the end.
+func TestWaitAsksAgainWhenAReplyDoesNotCome(t *testing.T) {
+	connect := bus(t, nil)
+	asked := 0
+	worker(t, connect(), subjects.VerbFetch, func(*nats.Msg) *nats.Msg {
+		if asked++; asked == 1 {
+			return nil
+		}
+		return &nats.Msg{Data: []byte(`{"id":"c1","name":"tool_call","is_error":false,"result":1}`)}
+	})
+	reply, err := session(t, connect(), Config{}).Wait(within(t, time.Minute), "c1")
+	if err != nil || string(reply.Result) != "1" {
+		t.Errorf("reply %v, %v", reply, err)
+	}
+}

@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"encoding/hex"
 
 	"github.com/nats-io/nats.go"
 	"go.opentelemetry.io/otel/propagation"
@@ -79,43 +80,75 @@ func Extract(ctx context.Context, h nats.Header) context.Context {
 	return propagation.Baggage{}.Extract(ctx, Carrier(h))
 }
 
-// values is Values as a propagator sees them.
-type values Values
-
-func (v *values) Get(key string) string {
-	for i, name := range Names() {
-		if name == key {
-			return v[i]
-		}
-	}
-	return ""
-}
-
-func (v *values) Set(key, value string) {
-	for i, name := range Names() {
-		if name == key {
-			v[i] = value
-		}
-	}
-}
-
-func (v *values) Keys() []string {
-	names := Names()
-	return names[:]
-}
-
 // Parse reads the span that values name; it is not valid when they name none, or
-// can not be read.
+// can not be read. It reads as propagation.TraceContext does, which a test holds it
+// to, without that one's contexts and carriers.
 func Parse(v Values) trace.SpanContext {
-	if v[0] == "" {
+	const length = 55 // of version 00; later ones may go on after a dash
+	p := v[0]
+	if len(p) < length || p[2] != '-' || p[35] != '-' || p[52] != '-' {
 		return trace.SpanContext{}
 	}
-	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), (*values)(&v)))
+	version, ok := hexByte(p[0], p[1])
+	if !ok || version == 0xff || version == 0 && len(p) != length || len(p) > length && p[length] != '-' {
+		return trace.SpanContext{}
+	}
+	cfg := trace.SpanContextConfig{Remote: true}
+	for i := range cfg.TraceID {
+		if cfg.TraceID[i], ok = hexByte(p[3+2*i], p[4+2*i]); !ok {
+			return trace.SpanContext{}
+		}
+	}
+	for i := range cfg.SpanID {
+		if cfg.SpanID[i], ok = hexByte(p[36+2*i], p[37+2*i]); !ok {
+			return trace.SpanContext{}
+		}
+	}
+	flags, ok := hexByte(p[53], p[54])
+	if !ok || version == 0 && flags > 3 {
+		return trace.SpanContext{}
+	}
+	cfg.TraceFlags = trace.TraceFlags(flags) & (trace.FlagsSampled | trace.FlagsRandom)
+	if v[1] != "" {
+		cfg.TraceState, _ = trace.ParseTraceState(v[1]) // what can not be read is dropped
+	}
+	sc := trace.NewSpanContext(cfg)
+	if !sc.IsValid() {
+		return trace.SpanContext{}
+	}
+	return sc
+}
+
+func hexByte(high, low byte) (byte, bool) {
+	h, ok := hexDigit(high)
+	l, ok2 := hexDigit(low)
+	return h<<4 | l, ok && ok2
+}
+
+func hexDigit(c byte) (byte, bool) {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0', true
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10, true
+	}
+	return 0, false
 }
 
 // Format is the inverse of Parse; the baggage is that of from.
 func Format(sc trace.SpanContext, from Values) Values {
 	out := Values{2: from[2]}
-	propagation.TraceContext{}.Inject(trace.ContextWithSpanContext(context.Background(), sc), (*values)(&out))
+	if !sc.IsValid() {
+		return out
+	}
+	t, s, f := sc.TraceID(), sc.SpanID(), sc.TraceFlags()&(trace.FlagsSampled|trace.FlagsRandom)
+	b := make([]byte, 0, 55)
+	b = append(b, "00-"...)
+	b = hex.AppendEncode(b, t[:])
+	b = append(b, '-')
+	b = hex.AppendEncode(b, s[:])
+	b = append(b, '-')
+	b = hex.AppendEncode(b, []byte{byte(f)})
+	out[0], out[1] = string(b), sc.TraceState().String()
 	return out
 }

@@ -1,13 +1,17 @@
 package tracing
 
-// Counter, Histogram, Gauge and Total name instruments. docs/telemetry.md lists
-// them all, with their Prometheus names; a test holds it against these tables.
-type (
-	Counter   int
-	Histogram int
-	Gauge     int // read when it is asked for
-	Total     int // a counter that is read when it is asked for
-)
+// Counter names an instrument. docs/telemetry.md lists all, with their Prometheus
+// names; a test holds it against the tables below.
+type Counter int
+
+// Histogram names an instrument.
+type Histogram int
+
+// Gauge names an instrument that is read when it is asked for.
+type Gauge int
+
+// Total names a counter that is read when it is asked for.
+type Total int
 
 // Counters.
 const (

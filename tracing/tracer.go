@@ -218,14 +218,15 @@ func (s Span) Link(to trace.SpanContext) {
 
 // Outcome writes how it ended: every span's outcome is an attribute, and the
 // status of one that Failed is error, with the code as its type.
-func (s Span) Outcome(code subjects.Code, reason string) {
+// more are further attributes, written with it.
+func (s Span) Outcome(code subjects.Code, reason string, more ...attribute.KeyValue) {
 	if !s.Recording() {
 		return
 	}
 	if code == "" {
 		code = OK
 	}
-	s.span.SetAttributes(Outcome.String(string(code)))
+	s.span.SetAttributes(append(more, Outcome.String(string(code)))...)
 	if reason != "" {
 		s.span.SetAttributes(OutcomeReason.String(reason))
 	}
@@ -249,4 +250,17 @@ func Current(ctx context.Context) Span {
 		return Span{}
 	}
 	return Span{span}
+}
+
+type tracerKey struct{}
+
+// With returns ctx with a Tracer, for programs whose parts are told nothing else.
+func With(ctx context.Context, t *Tracer) context.Context {
+	return context.WithValue(ctx, tracerKey{}, t)
+}
+
+// From is the Tracer of With, or nil.
+func From(ctx context.Context) *Tracer {
+	t, _ := ctx.Value(tracerKey{}).(*Tracer)
+	return t
 }

@@ -75,9 +75,24 @@ func TestTraceContextThatCanNotBeReadNamesNoSpan(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(parent, "a=b", "k=v")
 	f.Add("00-", "", "\xff")
+	for _, p := range []string{
+		parent + "-x", "01" + parent[2:] + "-x", "01" + parent[2:], "01" + parent[2:] + "x", "cc" + parent[2:53] + "09", "00" + parent[2:53] + "03",
+		"00" + parent[2:53] + "04", "00" + parent[2:53] + "0A", "ff" + parent[2:], "0g" + parent[2:], strings.Repeat("-", 55), parent[:54],
+	} {
+		f.Add(p, "a=b,c=d", "")
+		f.Add(p, "a b=,", "")
+	}
 	f.Fuzz(func(t *testing.T, traceparent, state, baggage string) {
 		v := tracing.Values{traceparent, state, baggage}
 		sc := tracing.Parse(v)
+		h := nats.Header{"traceparent": {traceparent}, "tracestate": {state}}
+		if reference := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(t.Context(), tracing.Carrier(h))); len(traceparent)+len(state) < tracing.MaxValue && !reference.Equal(sc) {
+			t.Errorf("%q is read as %v, by OpenTelemetry as %v", v, sc, reference)
+		}
+		written := nats.Header{}
+		if propagation.TraceContext.Inject(propagation.TraceContext{}, trace.ContextWithRemoteSpanContext(t.Context(), sc), tracing.Carrier(written)); sc.IsValid() && written["traceparent"][0] != tracing.Format(sc, v)[0] {
+			t.Errorf("%v is written as %q, by OpenTelemetry as %q", sc, tracing.Format(sc, v)[0], written["traceparent"])
+		}
 		if out := tracing.Format(sc, v); sc.IsValid() != (out[0] != "") || out[2] != baggage || sc.IsValid() && tracing.Parse(out).SpanID() != sc.SpanID() {
 			t.Errorf("%q becomes %q", v, out)
 		}
@@ -175,7 +190,8 @@ func TestASpanReportedLaterHasTheIdentityThatItsChildrenKnow(t *testing.T) {
 	if spans[0].Parent.SpanID() != id {
 		t.Errorf("the child's parent is %s, not %s", spans[0].Parent.SpanID(), id)
 	}
-	if tracing.ChildID(id, "entry", 1) == tracing.ChildID(id, "entry", 2) || tracing.ChildID(id, "entry", 1) != tracing.ChildID(id, "entry", 1) {
+	first, again := tracing.ChildID(id, "entry", 1), tracing.ChildID(id, "entry", 1)
+	if first != again || first == tracing.ChildID(id, "entry", 2) || first == tracing.ChildID(id, "attempt", 1) {
 		t.Error("identities do not follow from name and number")
 	}
 }
@@ -389,5 +405,25 @@ func TestTheSelfTestTellsWhatIsBroken(t *testing.T) {
 	}
 	if err := tracing.SelfTest(t.Context(), echo, true); err == nil {
 		t.Error("workers that continue traces pass as such that begin their own")
+	}
+}
+
+// BenchmarkRequest is what a request costs: its span, one below it, and what goes
+// into the reply.
+func BenchmarkRequest(b *testing.B) {
+	out, _ := traced(sdktrace.WithSampler(sdktrace.NeverSample()))
+	on := tracing.New(tracing.Config{Provider: sdktrace.NewTracerProvider(sdktrace.WithIDGenerator(tracing.IDs{}), sdktrace.WithBatcher(tracetest.NewNoopExporter()))})
+	for name, tracer := range map[string]*tracing.Tracer{"off": nil, "out": out, "on": on} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				ctx, span := tracer.Receive(b.Context(), "assemble", tracing.Values{parent})
+				_, child := tracer.Start(ctx, tracing.SpanRank, trace.SpanKindInternal)
+				child.End()
+				_ = span.Values(tracing.Values{parent})
+				span.Outcome(tracing.OK, "")
+				span.End()
+			}
+		})
 	}
 }

@@ -50,7 +50,7 @@ func (x *figures) all() map[string]float64 {
 			put := func(set attribute.Set, v float64) {
 				var labels []string
 				for _, kv := range set.ToSlice() {
-					labels = append(labels, string(kv.Key)+"="+kv.Value.Emit())
+					labels = append(labels, string(kv.Key)+"="+kv.Value.String())
 				}
 				name := strings.TrimPrefix(m.Name, "toolbridge.")
 				if labels != nil {
@@ -110,9 +110,10 @@ func TestWhatAWorkerDoesIsCounted(t *testing.T) {
 	f.call("s1", ref, `{}`)
 	f.send("toolbridge.v1.t.s1.fetch", `{"call_id":"nope"}`)
 	f.send("toolbridge.v1.t.s1.assemble", `{"tools":[]}`, "Toolbridge-Deadline", "1000")
-	eventually(t, "seven final calls", func() bool {
+	eventually(t, "the figures of six final calls and of the streams", func() bool {
 		v := x.all()
-		return v["calls.finished{outcome=OK}"] == 3 && v["stream.messages{stream=TOOLBRIDGE_RESULTS}"] >= 0
+		_, looked := v["dead_letters.kept"]
+		return v["call.duration"] == 6 && v["tool_call.duration{executor=session,outcome=OK}"] == 3 && v["requests{code=DEADLINE_EXCEEDED,operation=assemble}"] == 1 && looked
 	})
 	got := x.all()
 	for name, want := range map[string]float64{

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/micro"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"toolbridge/catalog"
@@ -43,12 +44,12 @@ func (w *Worker) begin(q *request, r micro.Request) context.Context {
 		return w.base
 	}
 	ctx, span := w.cfg.Tracer.Receive(w.base, q.operation, q.trace)
-	if parent := tracing.Parse(q.trace); parent.IsValid() && parent.TraceID() == span.Context().TraceID() {
+	if id := span.Context().TraceID(); len(q.trace[0]) > 35 && q.trace[0][3:35] == id.String() {
 		q.caller = q.trace[0]
 	}
 	q.span, q.ctx, q.trace = span, ctx, span.Values(q.trace)
 	if span.Recording() {
-		span.Set(
+		list := [...]attribute.KeyValue{
 			tracing.MessagingSystem.String(tracing.SystemNATS),
 			tracing.MessagingOperationName.String(tracing.TypeProcess),
 			tracing.MessagingOperationType.String(tracing.TypeProcess),
@@ -56,12 +57,15 @@ func (w *Worker) begin(q *request, r micro.Request) context.Context {
 			tracing.MessagingTemplate.String(w.template(q)),
 			tracing.MessagingConsumerGroup.String(subjects.QueueWorkers),
 			tracing.MessagingBodySize.Int(len(r.Data())),
-			tracing.Operation.String(q.operation),
 			tracing.Tenant.String(q.Tenant),
-		)
-		if q.Session != "" {
-			span.Set(tracing.Session.String(q.Session), tracing.GenAIConversationID.String(q.Session))
+			tracing.Session.String(q.Session),
+			tracing.GenAIConversationID.String(q.Session),
 		}
+		n := len(list)
+		if q.Session == "" {
+			n -= 2
+		}
+		span.Set(list[:n]...)
 	}
 	return ctx
 }
@@ -82,11 +86,8 @@ func (q *request) bridged(name string) {
 	default:
 		q.operation = tracing.SpanBridge
 	}
-	if q.operation != tracing.SpanBridge {
+	if q.operation != tracing.SpanBridge && q.span.Recording() {
 		q.span.Rename(tracing.SpanBridge + " " + q.operation)
-	}
-	if q.span.Recording() {
-		q.span.Set(tracing.Operation.String(q.operation))
 	}
 }
 
@@ -102,7 +103,7 @@ func (w *Worker) answered(q *request, body []byte, failed *subjects.Error) {
 		if failed == nil && q.operation != string(subjects.VerbFetch) {
 			outcome = outcomeOf(body)
 		}
-		q.span.Outcome(outcome, "")
+		q.span.Outcome(outcome, "", tracing.Operation.String(q.operation))
 	}
 	q.span.End()
 	if ctx := q.context(w.base); w.log.Enabled(ctx, slog.LevelDebug) {

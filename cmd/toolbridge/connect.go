@@ -13,6 +13,7 @@ import (
 	"toolbridge/client"
 	"toolbridge/cmd/toolbridge/internal/output"
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 const defaultNATS = nats.DefaultURL
@@ -108,7 +109,7 @@ func (f tenantFlags) dial(ctx context.Context) (*client.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	return client.Dial(ctx, client.Config{
-		URL: f.url(), Creds: f.Creds, Name: "toolbridge", Space: space,
+		URL: f.url(), Creds: f.Creds, Name: "toolbridge", Space: space, Tracer: tracing.From(ctx),
 		Options: append(inbox, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})),
 	})
 }

@@ -59,8 +59,10 @@ func run(args []string, p *program) int {
 	defer stop()
 	parsed, err := parser.Parse(args)
 	if err == nil {
-		parsed.BindTo(ctx, (*context.Context)(nil))
-		err = parsed.Run(p)
+		err = traced(ctx, parsed.Command(), p, func(ctx context.Context) error {
+			parsed.BindTo(ctx, (*context.Context)(nil))
+			return parsed.Run(p)
+		})
 	}
 	var parse *kong.ParseError
 	var usage usageError

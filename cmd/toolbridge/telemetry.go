@@ -8,11 +8,15 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"toolbridge/cmd/toolbridge/internal/config"
 	"toolbridge/cmd/toolbridge/internal/probes"
+	"toolbridge/tracing"
 	"toolbridge/tracing/setup"
 )
 
@@ -130,4 +134,33 @@ func (t *telemetry) stop(ctx context.Context) error {
 		t.log.Warn("telemetry", "error", err) // a receiver that is away is no failure of ours
 	}
 	return nil
+}
+
+// traced runs a command below the span that the environment's TRACEPARENT names.
+// Client verbs make spans of their own where OpenTelemetry's variables ask for
+// them; daemons see to that themselves.
+func traced(ctx context.Context, command string, p *program, run func(context.Context) error) error {
+	parent, _ := p.lookup("TRACEPARENT")
+	state, _ := p.lookup("TRACESTATE")
+	if sc := tracing.Parse(tracing.Values{parent, state}); sc.IsValid() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, sc)
+	}
+	switch first, _, _ := strings.Cut(command, " "); first {
+	case "dev", "worker", "mcp", "config", "version", "completion", "__complete":
+		return run(ctx)
+	}
+	made, err := setup.Start(ctx, setup.Config{
+		Service: "toolbridge-cli", Version: buildInfo().Version, Role: "cli", Lookup: p.lookup, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), telemetryWithin)
+		defer cancel()
+		_ = made.Stop(within) // a receiver that is away is no failure of a verb
+	}()
+	ctx, span := made.Tracer.Start(tracing.With(ctx, made.Tracer), command, trace.SpanKindInternal)
+	defer span.End()
+	return run(ctx)
 }

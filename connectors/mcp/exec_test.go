@@ -12,8 +12,12 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
 func TestRequestsThatMustNotRunAreRefused(t *testing.T) {
@@ -342,5 +346,35 @@ func TestTraceContextPassesBothWays(t *testing.T) {
 	}
 	if sent := strings.Join(notes(record), " "); !strings.Contains(sent, `"_meta":{"traceparent":"`+parent+`"}`) {
 		t.Errorf("the server got %s", sent)
+	}
+}
+
+func TestACallIsSpansOfTheHostAndTheServerIsToldTheInnermost(t *testing.T) {
+	b := newBus(t)
+	record := filepath.Join(t.TempDir(), "record")
+	exporter := tracetest.NewInMemoryExporter()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithIDGenerator(tracing.IDs{}), sdktrace.WithSyncer(exporter))
+	h, _ := b.host(Config{
+		Servers: []ServerConfig{stdio("n", "names", "NAMES", `["x"]`, "RECORD", record)},
+		Tracer:  tracing.New(tracing.Config{Provider: provider}),
+	})
+	data, _ := json.Marshal(b.request(h, "n", "mcp__n__x", `{}`))
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	in := b.askRaw("n", data, nats.Header{subjects.HeaderKind: {subjects.KindExec}, subjects.HeaderTraceParent: {parent}})
+	wantResult(t, in.reply(), `"raw:x"`)
+	spans := exporter.GetSpans()
+	if len(spans) != 2 || spans[0].Name != "tools/call x" || spans[1].Name != "exec mcp-n" {
+		t.Fatalf("spans %v", spans)
+	}
+	call, exec := spans[0], spans[1]
+	if exec.Parent.SpanID().String() != "00f067aa0ba902b7" || call.Parent.SpanID() != exec.SpanContext.SpanID() {
+		t.Errorf("exec is below %s, the call below %s", exec.Parent.SpanID(), call.Parent.SpanID())
+	}
+	if exec.SpanKind != trace.SpanKindServer || call.SpanKind != trace.SpanKindClient {
+		t.Errorf("kinds %s, %s", exec.SpanKind, call.SpanKind)
+	}
+	told := `"_meta":{"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-` + call.SpanContext.SpanID().String() + `-01"}`
+	if sent := strings.Join(notes(record), " "); !strings.Contains(sent, told) {
+		t.Errorf("the server got %s, want %s", sent, told)
 	}
 }

@@ -29,32 +29,43 @@ func load(t *testing.T, in *installation) {
 	s := &session{t: t, nc: agent}
 	s.begin()
 	in.oddities(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), loadFor)
+	s.busy("first", loadFor/2)
+	// A worker is lost with calls in its hands; others take them over.
+	lost := in.workers[0]
+	for i := range lostCalls {
+		s.send("call", map[string]any{"id": fmt.Sprintf("lost-%d", i), "name": "tool_call", "catalog": s.catalog, "arguments": call("linger", "x")})
+	}
+	_ = lost.cmd.Process.Kill()
+	await(t, "the lost worker's successor", time.Minute, func(ctx context.Context) error { return lost.probe(ctx, t, lost.container.ReadinessProbe) })
+	for i := range lostCalls {
+		await(t, "the result of a call that was taken over", time.Minute, func(context.Context) error { return s.fetched(fmt.Sprintf("lost-%d", i)) })
+	}
+	// Nobody fetches the figures of a process that is gone: all is made once more.
+	in.oddities(t, s)
+	s.busy("second", loadFor/2)
+	time.Sleep(2 * time.Second) // two more scrapes
+}
+
+// lostCalls are more than a worker has slots, so that some wait in the queue.
+const lostCalls = 40
+
+// busy makes rounds for a while, several at once.
+func (s *session) busy(name string, long time.Duration) {
+	ctx, cancel := context.WithTimeout(s.t.Context(), long)
 	defer cancel()
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
-				s.round(fmt.Sprintf("w%d-%d", i, n), n)
+				s.round(fmt.Sprintf("%s-%d-%d", name, i, n), n)
 			}
 		})
 	}
-	time.Sleep(loadFor / 3) // a worker is lost amid the load
-	lost := in.workers[0]
-	for i := range 40 {
-		s.send("call", map[string]any{"id": fmt.Sprintf("lost-%d", i), "name": "tool_call", "catalog": s.catalog, "arguments": map[string]any{
-			"tool_calls": []any{map[string]any{"name": "mcp__check__linger", "arguments": map[string]any{"text": "x"}}},
-		}})
-	}
-	_ = lost.cmd.Process.Kill()
-	await(t, "the lost worker's successor", time.Minute, func(ctx context.Context) error { return lost.probe(ctx, t, lost.container.ReadinessProbe) })
 	all.Wait()
-	// The sweeper and the caches report at intervals.
-	await(t, "a call that was taken over", 30*time.Second, func(context.Context) error {
-		return s.fetched("lost-0")
-	})
-	s.round("last", 0)
-	time.Sleep(3 * time.Second) // three more scrapes
+}
+
+func call(tool, text string) map[string]any {
+	return map[string]any{"calls": []any{map[string]any{"name": "mcp__check__" + tool, "arguments": map[string]any{"text": text}}}}
 }
 
 // session is one agent on the bus.
@@ -100,7 +111,7 @@ func (s *session) begin() {
 }
 
 func assembly(deferred bool) map[string]any {
-	return map[string]any{"toolsets": []any{"mcp-check"}, "context_length": 200000, "config": map[string]any{"enabled": deferred}}
+	return map[string]any{"toolsets": []any{"mcp-check"}, "context_length": 200000, "config": map[string]any{"enabled": map[bool]string{true: "on", false: "off"}[deferred]}}
 }
 
 // round is one of everything.
@@ -108,17 +119,14 @@ func (s *session) round(id string, n int) {
 	bridge := func(name string, arguments map[string]any) []byte {
 		return s.send("bridge", map[string]any{"id": strings.ReplaceAll(id+"-"+name, "tool_", ""), "name": name, "catalog": s.catalog, "arguments": arguments})
 	}
-	call := func(tool string) map[string]any {
-		return map[string]any{"tool_calls": []any{map[string]any{"name": "mcp__check__" + tool, "arguments": map[string]any{"text": id}}}}
-	}
 	s.send("assemble", assembly(n%5 != 0))
 	bridge("tool_search", map[string]any{"queries": []any{"say a text back", "wait half second", "fail purpose umbrella", "xyzzy"}})
 	bridge("tool_describe", map[string]any{"names": []any{"mcp__check__say"}})
-	bridge("tool_call", call("say"))
+	bridge("tool_call", call("say", id))
 	if n%3 == 0 {
-		bridge("tool_call", map[string]any{"tool_calls": []any{map[string]any{"name": "mcp__check__nothing", "arguments": map[string]any{}}}})
-		s.send("call", map[string]any{"id": id + "-asked", "name": "tool_call", "catalog": s.catalog, "arguments": call("break")})
-		s.send("call", map[string]any{"id": id + "-durable", "name": "tool_call", "catalog": s.catalog, "arguments": call("linger")})
+		bridge("tool_call", map[string]any{"calls": []any{map[string]any{"name": "mcp__check__nothing", "arguments": map[string]any{}}}})
+		s.send("call", map[string]any{"id": id + "-asked", "name": "tool_call", "catalog": s.catalog, "arguments": call("break", id)})
+		s.send("call", map[string]any{"id": id + "-durable", "name": "tool_call", "catalog": s.catalog, "arguments": call("linger", id)})
 		s.send("fetch", map[string]any{"call_id": id + "-durable"})
 		s.send("preflight", map[string]any{"names": []any{"mcp__check__say"}, "catalog": s.catalog})
 		s.send("stop", map[string]any{"call_id": id + "-none"})
@@ -139,9 +147,7 @@ func (in *installation) oddities(t *testing.T, s *session) {
 	t.Helper()
 	search := map[string]any{"id": "traced", "name": "tool_search", "catalog": s.catalog, "arguments": map[string]any{"queries": []any{"say a text back"}}}
 	s.send("bridge", search, "traceparent", "00-"+traceID+"-00f067aa0ba902b7-01")
-	s.send("call", map[string]any{"id": "traced-call", "name": "tool_call", "catalog": s.catalog, "arguments": map[string]any{
-		"tool_calls": []any{map[string]any{"name": "mcp__check__say", "arguments": map[string]any{"text": "traced"}}},
-	}}, "traceparent", "00-"+traceID+"-00f067aa0ba902b7-01")
+	s.send("call", map[string]any{"id": "traced-call", "name": "tool_call", "catalog": s.catalog, "arguments": call("say", "traced")}, "traceparent", "00-"+traceID+"-00f067aa0ba902b7-01")
 	for range 20 {
 		s.send("bridge", search, "Toolbridge-Deadline", "1000")
 		if err := s.nc.PublishRequest("toolbridge.v1.default.s1.bridge", "elsewhere.reply", []byte("{}")); err != nil {
@@ -161,17 +167,22 @@ func (in *installation) oddities(t *testing.T, s *session) {
 func people(t *testing.T, in *installation) {
 	t.Helper()
 	nc, _ := in.connect(t, "default-approver")
-	choices := []string{"once", "deny", "once", "session"}
+	choices := []string{"once", "deny"}
 	asked := 0
 	if _, err := nc.Subscribe("toolbridge.v1.default._approvals.requested", func(m *nats.Msg) {
 		var record struct {
-			ID string `json:"id"`
+			ID   string `json:"id"`
+			Tool string `json:"tool"`
 		}
 		if json.Unmarshal(m.Data, &record) != nil {
 			return
 		}
 		_ = m.Respond([]byte("{}"))
-		body, _ := json.Marshal(map[string]any{"id": record.ID, "choice": choices[asked%len(choices)]})
+		choice := choices[asked%len(choices)]
+		if record.Tool == "mcp__check__linger" { // asked for once, then remembered
+			choice = "session"
+		}
+		body, _ := json.Marshal(map[string]any{"id": record.ID, "choice": choice})
 		asked++
 		_ = nc.PublishRequest("toolbridge.v1.default._approvals.decide.ann", nats.NewInbox(), body)
 	}); err != nil {

@@ -42,6 +42,7 @@ func TestThePipelineOnOneMachine(t *testing.T) {
 			"bus": map[string]any{"call_slots": 8, "call_lease": "2s"},
 			"approvals": map[string]any{"rules": []any{
 				map[string]any{"match": "mcp__check__break", "action": "ask"},
+				map[string]any{"match": "mcp__check__linger", "action": "ask"},
 				map[string]any{"match": "*", "action": "allow"},
 			}},
 			"hooks": []any{map[string]any{"name": "budget", "match": "mcp__check__say", "phase": "pre"}},

@@ -10,6 +10,7 @@ import (
 
 	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
+	_ "google.golang.org/grpc/encoding/gzip" // the collector packs what it sends
 )
 
 // sink is where the collector sends traces: it keeps which services took part in

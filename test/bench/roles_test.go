@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
+	"toolbridge/tracing/setup"
 	"toolbridge/worker"
 )
 
@@ -79,7 +80,12 @@ func runService() (err error) {
 		return err
 	}
 	defer nc.Close()
-	cfg := worker.Config{Dev: true, Logger: slog.New(slog.DiscardHandler)}
+	telemetry, err := setup.Start(ctx, setup.Config{Service: "bench"}) // by OTEL_ variables, where there are some
+	if err != nil {
+		return err
+	}
+	defer func() { _ = telemetry.Stop(context.Background()) }()
+	cfg := worker.Config{Dev: true, Logger: slog.New(slog.DiscardHandler), Tracer: telemetry.Tracer, Metrics: telemetry.Metrics}
 	if origin := os.Getenv(gatewayVariable); origin != "" {
 		if cfg.Gateway, err = openGateway(ctx, nc, origin); err != nil {
 			return err

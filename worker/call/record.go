@@ -43,7 +43,7 @@ type Record struct {
 	Closed   uint64    `json:"closed,omitempty"`  // epoch of the lease that made it final; 0: none did
 	Finished int64     `json:"finished,omitempty"`
 	Reply    *Kept     `json:"reply,omitempty"` // once final
-	Span     *CallSpan `json:"span,omitempty"`  // nil when the call is not traced
+	Span     *Span     `json:"span,omitempty"`  // nil when the call is not traced
 }
 
 // Lease is who works on a call now. Its holder has the call's message, which

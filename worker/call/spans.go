@@ -12,11 +12,11 @@ import (
 	"toolbridge/tracing"
 )
 
-// CallSpan is what any worker needs to report a call's span, and those of a worker
+// Span is what any worker needs to report a call's span, and those of a worker
 // that was lost. The identity of the call's own span stands in Record.Trace, where
 // everything that is sent for the call takes its parent from; those of entries,
 // attempts and of a worker's part follow from it.
-type CallSpan struct {
+type Span struct {
 	Request string `json:"request"`          // traceparent of the request that was accepted: the parent
 	Caller  string `json:"caller,omitempty"` // its own parent
 	Worker  string `json:"worker"`           // that accepted it
@@ -44,7 +44,7 @@ func (e *Engine) identify(ctx context.Context, c *Call, r *Record) {
 	own := tracing.At(request.Context(), tracing.ChildID(request.Context().SpanID(), idCall, 0))
 	r.Trace = tracing.Format(own, c.Trace)
 	if request.Recording() {
-		r.Span = &CallSpan{Request: tracing.Format(request.Context(), tracing.Values{})[0], Caller: c.Caller, Worker: e.id, Waits: c.Stored != nil}
+		r.Span = &Span{Request: tracing.Format(request.Context(), tracing.Values{})[0], Caller: c.Caller, Worker: e.id, Waits: c.Stored != nil}
 	}
 }
 
@@ -202,6 +202,9 @@ func (l *live) attempt(ctx context.Context, r *Record, index int, entry *Entry) 
 		return ctx, tracing.Span{}
 	}
 	kind := trace.SpanKindClient
+	if entry.Place != OnBus {
+		kind = trace.SpanKindInternal // the HTTP requests below it are the client's
+	}
 	var span tracing.Span
 	if r.Span == nil {
 		ctx, span = e.cfg.Tracer.Continue(ctx, tracing.SpanAttempt, r.Trace, kind)
@@ -224,7 +227,12 @@ func attemptAttributes(entry *Entry, worker string, starts int) []attribute.KeyV
 
 // kind is by whom an entry is executed.
 func (e *Entry) kind() string {
-	if e.Registry {
+	switch {
+	case e.Place == AtGateway:
+		return "connectors"
+	case e.Place == InWorker:
+		return "worker"
+	case e.Registry:
 		return "registry"
 	}
 	return "session"

@@ -74,6 +74,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   value: {{ $v.endpoint | quote }}
 - name: OTEL_EXPORTER_OTLP_PROTOCOL
   value: {{ $v.protocol | quote }}
+- name: OTEL_METRICS_EXPORTER
+  value: none # Prometheus fetches them
 - name: OTEL_TRACES_SAMPLER
   value: {{ $v.sampler | quote }}
 - name: OTEL_TRACES_SAMPLER_ARG
