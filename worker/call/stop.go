@@ -38,6 +38,7 @@ func (e *Engine) stop(ctx context.Context, k key) (subjects.Stopped, error) {
 	var withdrawn []int  // the entries that waited for them
 	record, _, err := e.journal.change(ctx, k, nil, 0, func(r *Record) bool {
 		waiting, withdrawn = waiting[:0], withdrawn[:0]
+		out.Interrupted, out.InFlight = []int{}, []int{} // of a try that came to nothing
 		if r.Final || r.Body == "" {
 			return false
 		}
