@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // traceID is the trace that one request of the load begins.
@@ -30,24 +31,59 @@ func load(t *testing.T, in *installation) {
 	s.begin()
 	in.oddities(t, s)
 	s.busy("first", loadFor/2)
-	// A worker is lost with calls in its hands; others take them over.
-	lost := in.workers[0]
-	for i := range lostCalls {
-		s.send("call", map[string]any{"id": fmt.Sprintf("lost-%d", i), "name": "tool_call", "catalog": s.catalog, "arguments": call("linger", "x")})
-	}
-	_ = lost.cmd.Process.Kill()
-	await(t, "the lost worker's successor", time.Minute, func(ctx context.Context) error { return lost.probe(ctx, t, lost.container.ReadinessProbe) })
-	for i := range lostCalls {
-		await(t, "the result of a call that was taken over", time.Minute, func(context.Context) error { return s.fetched(fmt.Sprintf("lost-%d", i)) })
-	}
+	// A worker is lost twice: with messages of the queue in its hands, which come
+	// again, and with calls that it ran at once, which the sweeper sends again.
+	in.lose(t, s, "held", func() { in.held(t) })
+	in.lose(t, s, "at-once", func() {})
 	// Nobody fetches the figures of a process that is gone: all is made once more.
 	in.oddities(t, s)
 	s.busy("second", loadFor/2)
 	time.Sleep(2 * time.Second) // two more scrapes
 }
 
+// lose kills a worker amid calls, once ready returns, and waits for their results.
+func (in *installation) lose(t *testing.T, s *session, name string, ready func()) {
+	t.Helper()
+	lost := in.workers[0]
+	id := func(i int) string { return fmt.Sprintf("%s-%d", name, i) }
+	for i := range lostCalls {
+		s.send("call", map[string]any{"id": id(i), "name": "tool_call", "catalog": s.catalog, "arguments": call("linger", "x")})
+	}
+	ready()
+	_ = lost.cmd.Process.Kill()
+	await(t, "the lost worker's successor", time.Minute, func(ctx context.Context) error { return lost.probe(ctx, t, lost.container.ReadinessProbe) })
+	for i := range lostCalls {
+		await(t, "the result of a call that was taken over", time.Minute, func(context.Context) error { return s.fetched(id(i)) })
+	}
+}
+
 // lostCalls are more than a worker has slots, so that some wait in the queue.
-const lostCalls = 40
+const lostCalls = 80
+
+// held waits until more messages of the queues are taken than one worker can take,
+// so that every worker has some.
+func (in *installation) held(t *testing.T) {
+	t.Helper()
+	nc, _ := in.connect(t, "worker")
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "messages in the hands of every worker", 20*time.Second, func(ctx context.Context) error {
+		taken := 0
+		for p := range 4 {
+			c, err := js.Consumer(ctx, fmt.Sprintf("TOOLBRIDGE_CALLS_%d", p), "workers")
+			if err != nil {
+				return err
+			}
+			taken += c.CachedInfo().NumAckPending
+		}
+		if taken <= callSlots {
+			return fmt.Errorf("%d are taken", taken)
+		}
+		return nil
+	})
+}
 
 // busy makes rounds for a while, several at once.
 func (s *session) busy(name string, long time.Duration) {

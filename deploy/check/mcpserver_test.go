@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -20,6 +21,18 @@ func serveMCP(in io.Reader, out io.Writer) {
 			"type": "object", "properties": map[string]any{"text": map[string]any{"type": "string"}},
 		}}
 	}
+	var calls sync.WaitGroup
+	var writing sync.Mutex
+	answer := func(id json.RawMessage, result any) {
+		body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "result": result})
+		if err != nil {
+			return
+		}
+		writing.Lock()
+		defer writing.Unlock()
+		_, _ = fmt.Fprintf(out, "%s\n", body) // whoever reads it may be gone
+	}
+	defer calls.Wait()
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -51,21 +64,18 @@ func serveMCP(in io.Reader, out io.Writer) {
 				tool("break", "Fails on purpose, to see what happens then"),
 			}}
 		case "tools/call":
-			if m.Params.Name == "linger" {
-				time.Sleep(500 * time.Millisecond) // what the tool is for
-			}
-			result = map[string]any{
-				"content": []any{map[string]any{"type": "text", "text": m.Params.Arguments.Text}},
-				"isError": m.Params.Name == "break",
-			}
+			calls.Go(func() {
+				if m.Params.Name == "linger" {
+					time.Sleep(500 * time.Millisecond) // what the tool is for
+				}
+				answer(m.ID, map[string]any{
+					"content": []any{map[string]any{"type": "text", "text": m.Params.Arguments.Text}},
+					"isError": m.Params.Name == "break",
+				})
+			})
+			continue
 		}
-		body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": result})
-		if err != nil {
-			return
-		}
-		if _, err := fmt.Fprintf(out, "%s\n", body); err != nil {
-			return
-		}
+		answer(m.ID, result)
 	}
 }
 

@@ -24,6 +24,9 @@ var unmeasured = map[string]string{
 	"toolbridge_breaker_": "the run has no gateway",
 }
 
+// callSlots of a worker in the run.
+const callSlots = 8
+
 // TestThePipelineOnOneMachine runs three NATS servers, two workers and an MCP host
 // as the chart renders them, the collector with the shipped configuration, and
 // Prometheus with the shipped rules; it makes load, then asks every query of every
@@ -39,7 +42,7 @@ func TestThePipelineOnOneMachine(t *testing.T) {
 	in := installAt(t, net, 2, map[string]any{
 		"telemetry": map[string]any{"endpoint": "http://" + net.host(ipCollector) + ":4317", "samplerArg": "1.0"},
 		"config": map[string]any{
-			"bus": map[string]any{"call_slots": 8, "call_lease": "2s"},
+			"bus": map[string]any{"call_slots": callSlots, "call_lease": "2s"},
 			"approvals": map[string]any{"rules": []any{
 				map[string]any{"match": "mcp__check__break", "action": "ask"},
 				map[string]any{"match": "mcp__check__linger", "action": "ask"},

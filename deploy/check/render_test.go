@@ -136,8 +136,8 @@ func parse(body string) (object, error) {
 	}
 	o := object{body: strings.TrimSpace(body), gvk: gv.WithKind(head.Kind), name: head.Metadata.Name}
 	if slices.Contains(foreign, gv.Group) {
-		var any map[string]any
-		return o, yaml.UnmarshalStrict([]byte(body), &any)
+		var members map[string]any
+		return o, yaml.UnmarshalStrict([]byte(body), &members)
 	}
 	typed, _, err := strict.Decode([]byte(body), nil, nil)
 	if err != nil {
