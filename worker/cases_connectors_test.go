@@ -563,11 +563,12 @@ func TestAToolsOtherNameEvadesNothing(t *testing.T) {
 	for entry, slot := range map[string]string{
 		"gmail/SEND": "APPROVAL_DENIED", "gmail/GMAIL_SEND": "APPROVAL_DENIED", "GMAIL/GMAIL_SEND": "APPROVAL_DENIED",
 		"gmail/GMAIL_WIPE": "BLOCKED", "gmail/GMAIL_DRAFT": "BLOCKED",
+		"gmail/send": "APPROVAL_DENIED", "Gmail/Gmail_Send": "APPROVAL_DENIED", "gmail/wipe": "BLOCKED", "gmail/gmail_draft": "BLOCKED",
 	} {
 		want(t, entry, []string{slot}, outcomes(t, h.call("s1", h.ref, calls(entry))))
 	}
 	ref := h.catalog("s2", "cli")
-	for _, entry := range []string{"gmail/PURGE", "gmail/GMAIL_PURGE", "Gmail/PURGE"} {
+	for _, entry := range []string{"gmail/PURGE", "gmail/GMAIL_PURGE", "Gmail/PURGE", "gmail/purge", "gmail/Purge", "gmail/gmail_PURGE"} {
 		want(t, entry, []string{"TOOL_NOT_FOUND"}, outcomes(t, h.call("s2", ref, calls(entry))))
 	}
 	want(t, "requests", 0, len(h.sent()))
