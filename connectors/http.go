@@ -232,6 +232,9 @@ func (c *Client) roundTrip(ctx context.Context, token string, e exchange) (attem
 	if e.body != nil {
 		body = bytes.NewReader(e.body)
 	}
+	if c.cfg.Transport != nil {
+		ctx = tracing.WithRoute(ctx, e.route)
+	}
 	req, err := http.NewRequestWithContext(ctx, e.method, e.url, body)
 	if err != nil {
 		return attempt{}, err

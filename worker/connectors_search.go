@@ -68,6 +68,9 @@ func (w *Worker) hosted(ctx context.Context, q *request, args json.RawMessage, l
 	}
 	ctx, span := w.cfg.Tracer.Start(ctx, tracing.SpanGateway, trace.SpanKindInternal)
 	defer span.End()
+	if span.Recording() {
+		span.Set(tracing.GatewayRoute.String("search"))
+	}
 	asked := w.directory.Search(ctx, who, sent)
 	defer asked.Leave()
 	found, ok := asked.Known()
@@ -183,6 +186,9 @@ func (w *Worker) hostedTools(ctx context.Context, q *request, names []string, s 
 	}
 	ctx, span := w.cfg.Tracer.Start(ctx, tracing.SpanGateway, trace.SpanKindInternal)
 	defer span.End()
+	if span.Recording() {
+		span.Set(tracing.GatewayRoute.String("schemas"))
+	}
 	q.place.move(w.waits)
 	found, notice := w.directory.Describe(ctx, who, names, s.allowsConnector)
 	o.Remote = found

@@ -89,11 +89,7 @@ func gatewayOf(ctx context.Context, p *program, f gatewayFlags, cfg config.Confi
 		return nil, err
 	}
 	gc := connectors.Config{
-		Client: connectors.ClientConfig{
-			URL: g.URL, PortalURL: g.PortalURL, Credentials: credentials, MaxAnswer: int64(g.MaxAnswer),
-			SearchTimeout: g.SearchTimeout, SchemasTimeout: g.SchemasTimeout, ExecuteTimeout: g.ExecuteTimeout, OtherTimeout: g.OtherTimeout,
-			CAFile: g.CAFile, Proxy: g.Proxy, UserAgent: "toolbridge/" + wc.Version,
-		},
+		Client:   clientConfig(g, credentials, wc.Version),
 		Breaker:  connectors.BreakerConfig{Disabled: !cfg.Breaker.Enabled, Threshold: cfg.Breaker.Threshold, Cooldown: cfg.Breaker.Cooldown},
 		Disabled: !cfg.Connectors.Enabled, NoGuests: !cfg.Guest, SearchWait: cfg.Connectors.SearchWait, Single: cfg.Connectors.Batching == "single",
 		ReturnTo: g.ReturnTo, Space: wc.Space, State: wc.State, Logger: log,
@@ -103,6 +99,15 @@ func gatewayOf(ctx context.Context, p *program, f gatewayFlags, cfg config.Confi
 		gc.DevUser = devUser
 	}
 	return connectors.New(gc, nc, st)
+}
+
+// clientConfig is how the gateway is reached.
+func clientConfig(g config.Gateway, credentials connectors.Credentials, version string) connectors.ClientConfig {
+	return connectors.ClientConfig{
+		URL: g.URL, PortalURL: g.PortalURL, Credentials: credentials, MaxAnswer: int64(g.MaxAnswer),
+		SearchTimeout: g.SearchTimeout, SchemasTimeout: g.SchemasTimeout, ExecuteTimeout: g.ExecuteTimeout, OtherTimeout: g.OtherTimeout,
+		CAFile: g.CAFile, Proxy: g.Proxy, UserAgent: "toolbridge/" + version,
+	}
 }
 
 // credentialsOf is where users' tokens come from: their own by environment, file and

@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 // sources of the programs: the folder to build in, and the package.
 var sources = map[string][2]string{
 	"toolbridge":  {root, "./cmd/toolbridge"},
+	"gateway":     {root, "./test/gateway"},
 	"nats-server": {".", "github.com/nats-io/nats-server/v2"},
 	"collector":   {"collector", "."},
 }

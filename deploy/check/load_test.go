@@ -20,8 +20,8 @@ const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
 const loadFor = 30 * time.Second
 
 // load is what the panels are about: every operation, every kind of outcome, people
-// who decide, a worker that is lost.
-func load(t *testing.T, in *installation) {
+// who decide, a worker that is lost, a gateway that fails.
+func load(t *testing.T, in *installation, hosted gateway) {
 	t.Helper()
 	in.grant(t, "s1")
 	people(t, in)
@@ -30,6 +30,7 @@ func load(t *testing.T, in *installation) {
 	s := &session{t: t, nc: agent}
 	s.begin()
 	in.oddities(t, s)
+	hosted.outage(t, s, "before")
 	s.busy("first", loadFor/2)
 	// A worker is lost twice: with messages of the queue in its hands, which come
 	// again, and with calls that it ran at once, which the sweeper sends again.
@@ -37,6 +38,7 @@ func load(t *testing.T, in *installation) {
 	in.lose(t, s, "at-once", func() {})
 	// Nobody fetches the figures of a process that is gone: all is made once more.
 	in.oddities(t, s)
+	hosted.outage(t, s, "after")
 	s.busy("second", loadFor/2)
 	time.Sleep(2 * time.Second) // two more scrapes
 }
@@ -146,8 +148,14 @@ func (s *session) begin() {
 	})
 }
 
+// manageConnections is what a session has that may use hosted tools.
+var manageConnections = map[string]any{
+	"name": "manage_connections", "toolset": "connections", "description": "Connects accounts of hosted apps.",
+	"parameters": map[string]any{"type": "object"},
+}
+
 func assembly(deferred bool) map[string]any {
-	return map[string]any{"toolsets": []any{"mcp-check"}, "context_length": 200000, "config": map[string]any{"enabled": map[bool]string{true: "on", false: "off"}[deferred]}}
+	return map[string]any{"toolsets": []any{"mcp-check"}, "tools": []any{manageConnections}, "context_length": 200000, "config": map[string]any{"enabled": map[bool]string{true: "on", false: "off"}[deferred]}}
 }
 
 // round is one of everything.
@@ -159,6 +167,8 @@ func (s *session) round(id string, n int) {
 	bridge("tool_search", map[string]any{"queries": []any{"say a text back", "wait half second", "fail purpose umbrella", "xyzzy"}})
 	bridge("tool_describe", map[string]any{"names": []any{"mcp__check__say"}})
 	bridge("tool_call", call("say", id))
+	s.send("bridge", map[string]any{"id": id + "-hosted-search", "name": "tool_search", "catalog": s.catalog, "arguments": map[string]any{"queries": []any{"list the issues of a repository for " + id}}})
+	s.send("bridge", map[string]any{"id": id + "-hosted", "name": "tool_call", "catalog": s.catalog, "arguments": map[string]any{"calls": []any{issues()}}})
 	if n%3 == 0 {
 		bridge("tool_call", map[string]any{"calls": []any{map[string]any{"name": "mcp__check__nothing", "arguments": map[string]any{}}}})
 		s.send("call", map[string]any{"id": id + "-asked", "name": "tool_call", "catalog": s.catalog, "arguments": call("break", id)})

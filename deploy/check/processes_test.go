@@ -24,6 +24,7 @@ const (
 	ipHost       = 21
 	ipCollector  = 31
 	ipPrometheus = 32
+	ipGateway    = 33
 )
 
 // installation is what the chart renders, as processes on this machine.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -22,13 +23,14 @@ import (
 	"toolbridge/client"
 	"toolbridge/subjects"
 	"toolbridge/test/bus"
+	"toolbridge/test/gateway/sim"
 	"toolbridge/tracing/setup"
 )
 
 const workerConfig = `bus: {call_lease: 1s}
 approvals:
   default: allow
-  rules: [{match: "*pay", action: ask}]
+  rules: [{match: "*pay", action: ask}, {match: "connectors__*", action: ask}]
 telemetry: {trace: continue}
 `
 
@@ -46,7 +48,10 @@ service:
     traces: {receivers: [otlp], exporters: [otlp]}
 `
 
-func TestOneTraceShowsATurnWithAnApprovalWhoseWorkerIsKilled(t *testing.T) {
+// hostedTools is what a session has that may use hosted tools.
+const hostedTools = `[{"name":"manage_connections","toolset":"connections","description":"Connects accounts of hosted apps.","parameters":{"type":"object"}}]`
+
+func TestOneTraceShowsATurnWithApprovalsAndAConnectorWhoseWorkerIsKilled(t *testing.T) {
 	collector := os.Getenv("TOOLBRIDGE_COLLECTOR")
 	if collector == "" {
 		if os.Getenv("TOOLBRIDGE_LONG") == "" {
@@ -69,9 +74,18 @@ func TestOneTraceShowsATurnWithAnApprovalWhoseWorkerIsKilled(t *testing.T) {
 	eventually(t, "the collector listens", func() bool { return listens(t, otlp) })
 
 	server := bus.Server(t)
-	env := []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + otlp, "OTEL_BSP_SCHEDULE_DELAY=100", "OTEL_METRICS_EXPORTER=none", "TOOLBRIDGE_NATS=" + server.ClientURL()}
+	gateway, err := sim.New(sim.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	origin, err := gateway.Start("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gateway.Stop()
+	env := []string{"TOOLBRIDGE_GATEWAY_TOKEN=ada-token", "OTEL_EXPORTER_OTLP_ENDPOINT=http://" + otlp, "OTEL_BSP_SCHEDULE_DELAY=100", "OTEL_METRICS_EXPORTER=none", "TOOLBRIDGE_NATS=" + server.ClientURL()}
 	config := write("toolbridge.yaml", workerConfig)
-	first := start(t, "first worker", toolbridge, env, "worker", "--config", config)
+	first := start(t, "first worker", toolbridge, env, "worker", "--config", config, "--gateway", origin)
 	first.says("worker ready")
 	own, err := os.Executable()
 	if err != nil {
@@ -116,18 +130,19 @@ func TestOneTraceShowsATurnWithAnApprovalWhoseWorkerIsKilled(t *testing.T) {
 	var reply *subjects.AssembleReply
 	eventually(t, "the toolset is there", func() bool {
 		// Tried without a span, so that the trace has one assembly.
-		reply, err = s.Assemble(ctx, subjects.AssembleRequest{Toolsets: []string{"mcp-desk"}})
+		reply, err = s.Assemble(ctx, subjects.AssembleRequest{Toolsets: []string{"mcp-desk"}, Tools: json.RawMessage(hostedTools)})
 		return err == nil && reply.DeferredCount == 3
 	})
-	if reply, err = s.Assemble(turn, subjects.AssembleRequest{Toolsets: []string{"mcp-desk"}, ContextLength: ptr(int64(100_000))}); err != nil {
+	if reply, err = s.Assemble(turn, subjects.AssembleRequest{Toolsets: []string{"mcp-desk"}, Tools: json.RawMessage(hostedTools), ContextLength: ptr(int64(100_000))}); err != nil {
 		t.Fatal(err)
 	}
 	from := client.Catalog(reply.Catalog)
-	if _, err := s.Search(turn, from, client.SearchArguments{Queries: []string{"pay at the desk"}}); err != nil {
+	if _, err := s.Search(turn, from, client.SearchArguments{Queries: []string{"pay at the desk", "list the issues of a repository"}}); err != nil {
 		t.Fatal(err)
 	}
 	request, err := client.NewBridgeRequest(from, subjects.ToolCall, client.CallArguments{Calls: []client.CallEntry{
 		{Name: "mcp__desk__slow", Arguments: json.RawMessage(`{}`)}, {Name: "mcp__desk__pay", Arguments: json.RawMessage(`{}`)}, {Name: "mcp__desk__look", Arguments: json.RawMessage(`{}`)},
+		{Name: "connectors__github__issues_list", Arguments: json.RawMessage(`{"owner":"acme","repo":"shop"}`)},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -147,14 +162,16 @@ func TestOneTraceShowsATurnWithAnApprovalWhoseWorkerIsKilled(t *testing.T) {
 		_, err := os.Stat(filepath.Join(dir, "started"))
 		return err == nil
 	})
-	approval := <-asked
-	second := start(t, "second worker", toolbridge, env, "worker", "--config", config)
+	questions := []subjects.Approval{<-asked, <-asked} // for pay and for the hosted tool
+	second := start(t, "second worker", toolbridge, env, "worker", "--config", config, "--gateway", origin)
 	second.says("worker ready")
 	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	giveUp()
-	decide(ctx, t, nc, approval)
+	for _, a := range questions {
+		decide(ctx, t, nc, a)
+	}
 	final := <-result
 	if final == nil {
 		t.Fatal("no result")
@@ -168,16 +185,17 @@ func TestOneTraceShowsATurnWithAnApprovalWhoseWorkerIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	body, _ := json.Marshal(final)
-	if !strings.Contains(string(body), "OUTCOME_UNKNOWN") || !strings.Contains(string(body), `"success_count":2`) || strings.Count(string(body), traceID) != 2 {
+	if !strings.Contains(string(body), "OUTCOME_UNKNOWN") || !strings.Contains(string(body), `"success_count":3`) || strings.Count(string(body), traceID) != 2 {
 		t.Errorf("result (trace %s): %s", traceID, body)
 	}
 
 	want := []string{
 		"agent turn",
 		"agent request assemble", "toolbridge-worker assemble", "toolbridge-worker build catalog",
-		"agent request bridge", "toolbridge-worker bridge tool_search", "toolbridge-worker search local",
+		"agent request bridge", "toolbridge-worker bridge tool_search", "toolbridge-worker search local", "toolbridge-worker search gateway",
 		"toolbridge-worker bridge tool_call", "toolbridge-worker tool_call", "toolbridge-worker validate", "toolbridge-worker process call",
 		"toolbridge-worker execute_tool mcp__desk__slow", "toolbridge-worker execute_tool mcp__desk__pay", "toolbridge-worker execute_tool mcp__desk__look",
+		"toolbridge-worker execute_tool connectors__github__issues_list", "toolbridge-worker POST",
 		"toolbridge-worker approval wait", "toolbridge-worker attempt",
 		"toolbridge-mcp-host exec mcp-desk", "toolbridge-mcp-host tools/call slow", "toolbridge-mcp-host tools/call pay", "toolbridge-mcp-host tools/call look",
 	}
@@ -231,8 +249,18 @@ func TestOneTraceShowsATurnWithAnApprovalWhoseWorkerIsKilled(t *testing.T) {
 			}
 		}
 	}
-	if lost != 3 || linked < 1 || entries != 3 { // the request, the worker's part, the attempt
+	if lost != 3 || linked < 1 || entries != 4 { // the request, the worker's part, the attempt
 		t.Errorf("%d spans of the lost worker, %d links between the workers' parts, %d entries", lost, linked, entries)
+	}
+	// Each request to the gateway stands below what sent it, and brought the trace.
+	sent := map[string]string{} // route, what is above
+	for _, s := range all {
+		if s.GetName() == "POST" {
+			sent[s.attribute("toolbridge.gateway.route")] = known[string(s.GetParentSpanId())]
+		}
+	}
+	if above := map[string]string{"search": "toolbridge-worker search gateway", "execute": "toolbridge-worker attempt"}; !maps.Equal(sent, above) {
+		t.Errorf("requests to the gateway: %v, want %v", sent, above)
 	}
 	if t.Failed() {
 		for _, s := range all {

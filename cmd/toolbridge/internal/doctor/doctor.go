@@ -99,7 +99,7 @@ func Examine(ctx context.Context, p *Patient) []Finding {
 		add(p.registry(ctx, js)...)
 	}
 	add(p.workers(ctx)...)
-	add(p.trace(ctx)...)
+	add(p.searches(ctx)...)
 	for _, check := range p.Further {
 		add(check(ctx)...)
 	}

@@ -133,25 +133,43 @@ func TestCallsThatCouldNotBeServedAndQueuesWithoutWorkersAreSaid(t *testing.T) {
 
 // A trace that is lost, renamed or broken on the way is found.
 func TestBrokenPropagationIsFound(t *testing.T) {
+	change := func(name string, to func(string) string) func(nats.Header) {
+		return func(h nats.Header) {
+			if v := h.Get(name); v != "" {
+				h.Set(name, to(v))
+			}
+		}
+	}
+	first := ""
 	for name, c := range map[string]struct {
-		answer func(sent string) nats.Header
+		change func(nats.Header) // of what is answered, which is else what was sent
 		status Status
 		detail string
 	}{
-		"dropped":            {func(string) nats.Header { return nil }, Failed, "carries no trace"},
-		"under another case": {func(s string) nats.Header { return nats.Header{"Traceparent": {s}} }, Failed, "case-sensitive"},
-		"broken":             {func(string) nats.Header { return nats.Header{"traceparent": {"00-1-2"}} }, Failed, "is not one"},
-		"a trace of its own": {func(s string) nats.Header {
-			return nats.Header{"traceparent": {"00-" + strings.Repeat("1", 32) + s[35:]}}
-		}, Warning, "of its own"},
-		"a span of the trace": {func(s string) nats.Header { return nats.Header{"traceparent": {s[:36] + "2222222222222222-01"}} }, OK, "2222222222222222"},
-		"as it came":          {func(s string) nats.Header { return nats.Header{"traceparent": {s}} }, OK, "as it was sent"},
+		"dropped":             {func(h nats.Header) { clear(h) }, Failed, "carries no traceparent"},
+		"under another case":  {func(h nats.Header) { h.Set("Traceparent", h.Get("traceparent")); h.Del("traceparent") }, Failed, "case-sensitive"},
+		"broken":              {change("traceparent", func(string) string { return "00-1-2" }), Failed, "not readable"},
+		"without state":       {func(h nats.Header) { h.Del("tracestate") }, Failed, "tracestate"},
+		"with other baggage":  {change("baggage", func(string) string { return "a=b" }), Failed, "baggage"},
+		"mixed up":            {func(h nats.Header) { first += h.Get("traceparent"); h.Set("traceparent", first) }, Failed, "mixed up"},
+		"a trace of its own":  {change("traceparent", func(s string) string { return "00-" + strings.Repeat("1", 32) + s[35:] }), Warning, "of its own"},
+		"a span of the trace": {change("traceparent", func(s string) string { return s[:36] + "2222222222222222-01" }), OK, "2222222222222222"},
+		"as it came":          {func(nats.Header) {}, OK, "as it was sent"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := bus.Server(t)
 			nc := bus.Connect(t, s)
+			searches := 0
 			sub, err := nc.Subscribe("toolbridge.v1.acme.s1.bridge", func(m *nats.Msg) {
-				h := c.answer(m.Header.Get("traceparent"))
+				h := nats.Header{}
+				for _, name := range []string{"traceparent", "tracestate", "baggage"} {
+					if v := m.Header.Get(name); v != "" {
+						h.Set(name, v)
+					}
+				}
+				if searches++; searches > 1 { // the first is not about traces
+					c.change(h)
+				}
 				_ = nc.PublishMsg(&nats.Msg{Subject: m.Reply, Header: h, Data: []byte(`{"id":"x","name":"tool_search","is_error":false,"result":{"tools":{"doctor_probe":{}}}}`)})
 			})
 			if err != nil {

@@ -2,44 +2,42 @@ package doctor
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
 
 	"toolbridge/subjects"
+	"toolbridge/tracing"
 )
 
-// probe is the only tool of the session that the traced search is about.
-const probe = `[{"name":"doctor_probe","toolset":"doctor","description":"Answers nothing; it is only searched for.","parameters":{"type":"object"}}]`
+// probe is the only tool of the session that the searches are about.
+const probe = `{"name":"doctor_probe","toolset":"doctor","description":"Answers nothing; it is only searched for.","parameters":{"type":"object"}}`
 
-// trace sends one search that belongs to a trace of its own, and looks for that
-// trace in the answer.
-func (p *Patient) trace(ctx context.Context) []Finding {
-	const check = "search"
-	var id [24]byte
-	_, _ = rand.Read(id[:])
-	trace, span := hex.EncodeToString(id[:16]), hex.EncodeToString(id[16:])
-	parent := "00-" + trace + "-" + span + "-01"
+// search sends a tool_search with tools of its own as the patient's session.
+func (p *Patient) search(ctx context.Context, header nats.Header, query, tools string) (*nats.Msg, error) {
 	body, err := subjects.Encode(map[string]any{
-		"id": "doctor-" + span, "name": "tool_search", "arguments": map[string]any{"queries": []string{"doctor probe"}},
-		"tools": json.RawMessage(probe), "config": map[string]any{"enabled": true},
+		"id": "doctor-" + nuid.Next(), "name": subjects.ToolSearch, "arguments": map[string]any{"queries": []string{query}},
+		"tools": json.RawMessage("[" + tools + "]"), "config": map[string]any{"enabled": true},
 	})
 	if err != nil {
-		return []Finding{{check, Failed, err.Error(), ""}}
+		return nil, err
 	}
-	ctx, cancel := p.within(ctx)
+	return p.Conn.RequestMsgWithContext(ctx, &nats.Msg{Subject: p.Space.Session(p.Tenant, p.Session, subjects.VerbBridge), Data: body, Header: header})
+}
+
+// searches sends one search, and when that is answered looks whether trace context
+// gets to a worker and back.
+func (p *Patient) searches(ctx context.Context) []Finding {
+	const check = "search"
+	asking, cancel := p.within(ctx)
 	defer cancel()
 	p.forbade()
 	sent := time.Now()
-	m, err := p.Conn.RequestMsgWithContext(ctx, &nats.Msg{
-		Subject: p.Space.Session(p.Tenant, p.Session, subjects.VerbBridge), Data: body, Header: nats.Header{subjects.HeaderTraceParent: {parent}},
-	})
+	m, err := p.search(asking, nil, "doctor probe", probe)
 	switch {
 	case err == nil:
 	case errors.Is(err, nats.ErrNoResponders):
@@ -54,33 +52,35 @@ func (p *Patient) trace(ctx context.Context) []Finding {
 	if err := subjects.Decode(m.Data, &r); err != nil || r.IsError || !strings.Contains(string(r.Result), "doctor_probe") {
 		return []Finding{{check, Failed, "the search does not find what it was given: " + clip(m.Data), "The code and message say why."}}
 	}
-	return append([]Finding{ok(check, "answered in %s", took.Round(10*time.Microsecond))}, found(trace, parent, m.Header))
+	return []Finding{ok(check, "answered in %s", took.Round(10*time.Microsecond)), p.trace(ctx)}
 }
 
-// found judges the trace context of an answer.
-func found(trace, sent string, header nats.Header) Finding {
-	const (
-		check  = "trace propagation"
-		advice = "A proxy or an older worker drops the headers traceparent, tracestate and baggage; nothing can be followed across it."
-	)
-	got := header.Get(subjects.HeaderTraceParent)
-	parts := strings.Split(got, "-")
-	switch {
-	case got == "":
-		for name := range header {
-			if strings.EqualFold(name, subjects.HeaderTraceParent) {
-				return Finding{check, Failed, "the trace comes back under the header " + name + ", which case-sensitive readers miss", advice}
-			}
+// trace sends searches with and without a trace of their own, and judges what comes
+// back.
+func (p *Patient) trace(ctx context.Context) Finding {
+	const check = "trace propagation"
+	var sent, back string
+	err := tracing.SelfTest(ctx, func(ctx context.Context, header nats.Header) (nats.Header, error) {
+		ctx, cancel := p.within(ctx)
+		defer cancel()
+		m, err := p.search(ctx, header, "doctor probe", probe)
+		if err != nil {
+			return nil, err
 		}
-		return Finding{check, Failed, "the answer carries no trace", advice}
-	case len(parts) != 4 || len(parts[1]) != 32 || len(parts[2]) != 16:
-		return Finding{check, Failed, fmt.Sprintf("the answer's trace %q is not one", got), advice}
-	case parts[1] != trace:
+		if len(header) > 0 {
+			sent, back = tracing.Read(header)[0], tracing.Read(m.Header)[0]
+		}
+		return m.Header, nil
+	}, false)
+	switch {
+	case errors.Is(err, tracing.ErrOtherTrace):
 		return Finding{check, Warning, "the worker answers in a trace of its own", "That is so where telemetry.trace is link: the caller's trace is linked from it. Otherwise something replaces the headers."}
-	case got == sent:
+	case err != nil:
+		return Finding{check, Failed, err.Error(), "A proxy or an older worker drops or changes the headers traceparent, tracestate and baggage; nothing can be followed across it."}
+	case back == sent:
 		return ok(check, "the caller's trace comes back as it was sent: workers have no tracing configured")
 	}
-	return ok(check, "the worker's span %s belongs to the caller's trace", parts[2])
+	return ok(check, "the worker's span %s belongs to the caller's trace", strings.Split(back, "-")[2])
 }
 
 func clip(data []byte) string {
