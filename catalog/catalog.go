@@ -29,9 +29,10 @@ type Catalog struct {
 	records  []atomic.Pointer[string] // deferred tool -> its record in search results, once it was found
 	recorded atomic.Int64             // bytes of these
 
-	index func() *index.Index
-	built func() int64 // bytes of the index, 0 before it is built
-	alike func() lookalikes
+	index    func() *index.Index
+	prepared atomic.Bool  // somebody has asked for the index
+	built    func() int64 // bytes of the index, 0 before it is built
+	alike    func() lookalikes
 }
 
 // sourceCount is one source of an empty result's available_sources.
@@ -138,8 +139,13 @@ func (c *Catalog) Config() Config { return c.config }
 // Connectors reports whether the session asked for connectors and has them.
 func (c *Catalog) Connectors() bool { return c.granted }
 
-// Prepare builds the index now, so that no search waits for it.
-func (c *Catalog) Prepare() { c.index() }
+// Prepare builds the index, so that no search waits for it, and reports whether no
+// earlier Prepare has.
+func (c *Catalog) Prepare() (first bool) {
+	first = !c.prepared.Load() && c.prepared.CompareAndSwap(false, true)
+	c.index()
+	return first
+}
 
 // Bytes estimates the memory that the Catalog keeps: the definitions' bytes, what
 // was decoded of them, the index once it is built, and the records of tools that

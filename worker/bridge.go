@@ -51,6 +51,7 @@ func (w *Worker) run(ctx context.Context, q *request, r *subjects.BridgeRequest,
 // search answers a tool_search in lent buffers, which the request gives back once
 // its reply is sent.
 func (w *Worker) search(ctx context.Context, q *request, r *subjects.BridgeRequest, l *loaded, s *scope) ([]byte, error) {
+	w.indexed(l)
 	var o catalog.SearchOptions
 	if w.directory != nil && l.catalog.Connectors() {
 		o = w.hosted(ctx, q, r.Arguments, l, s)

@@ -129,6 +129,7 @@ func TestWhatAWorkerDoesIsCounted(t *testing.T) {
 		"limits.refused{limit=repeat}":                            1,
 		"assemblies{form=off}":                                    -1, // not there
 		"catalog.builds{kind=assembly}":                           1,
+		"catalog.builds{kind=index}":                              1,
 		"cache.requests{cache=assembly,result=hit}":               1,
 		"cache.requests{cache=assembly,result=miss}":              1,
 		"search.queries{outcome=hits}":                            1,

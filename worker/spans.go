@@ -248,7 +248,7 @@ func (w *Worker) countAssembly(q *request, a *assembled) {
 	}
 }
 
-// making is the span and the figures of making a catalog or an index.
+// making is the span and the figures of making a catalog.
 func (w *Worker) making(ctx context.Context, kind string) (context.Context, func(error)) {
 	m := w.cfg.Metrics
 	if m == nil && w.cfg.Tracer == nil {
@@ -270,6 +270,20 @@ func (w *Worker) making(ctx context.Context, kind string) (context.Context, func
 			span.Outcome(code, "")
 		}
 		span.End()
+	}
+}
+
+// indexed builds the index of a catalog that is searched for the first time, which
+// its figures count.
+func (w *Worker) indexed(l *loaded) {
+	m := w.cfg.Metrics
+	if m == nil {
+		return // the search builds it
+	}
+	began := time.Now()
+	if l.catalog.Prepare() {
+		m.Count(tracing.CatalogBuilds, 1, "index")
+		m.Time(tracing.CatalogBuildDuration, time.Since(began), "index")
 	}
 }
 

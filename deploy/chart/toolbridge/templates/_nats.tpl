@@ -26,13 +26,15 @@ accounts {
           publish: { allow: ["{{ $p }}.>", "_INBOX.>", "_R_.>", "$SRV.>", "$JS.API.>", "$JS.ACK.>", "$JS.FC.>", "$KV.>", "$O.>"] }
           subscribe: { allow: ["{{ $p }}.>", "_INBOX.>", "$SRV.>"] }
       } }
-      # Writes grants: what each session may see and call.
+      # Writes grants, which say what each session may see and call; stops sessions, and
+      # tells workers the users' tokens at the gateway (gateway.credentials.subject).
       { user: orchestrator, password: ${{ include "toolbridge.passwordVar" "orchestrator" }}, permissions: {
           publish: { allow: [
-            "$KV.toolbridge_grants.>", "$JS.API.INFO", "$JS.API.STREAM.INFO.KV_toolbridge_grants",
+            "{{ $p }}.*.*.stop", "$KV.toolbridge_grants.>", "$JS.API.INFO", "$JS.API.STREAM.INFO.KV_toolbridge_grants",
             "$JS.API.STREAM.MSG.GET.KV_toolbridge_grants", "$JS.API.DIRECT.GET.KV_toolbridge_grants.>",
             "$JS.API.CONSUMER.CREATE.KV_toolbridge_grants.>", "$JS.API.CONSUMER.DELETE.KV_toolbridge_grants.>"] }
-          subscribe: { allow: ["_INBOX.orchestrator.>"] }
+          subscribe: { allow: ["{{ $p }}.*._credentials.*", "_INBOX.orchestrator.>"] }
+          allow_responses: { max: 1, expires: "1m" }
       } }
 {{- range .Values.nats.tenants }}
 
@@ -46,17 +48,21 @@ accounts {
             "_INBOX.{{ . }}-agent.>"] }
           allow_responses: { max: 10000, expires: "24h" }
       } }
-      # People who decide on its calls, and what asks them. Where several must not speak
-      # for each other, give each a user with its own name in place of the last *.
+      # People who decide on its calls and see to their connected accounts, and what asks
+      # them. Where several must not speak for each other, give each a user with its own
+      # name in place of the last *.
       { user: {{ . }}-approver, password: ${{ include "toolbridge.passwordVar" (printf "%s-approver" .) }}, permissions: {
-          publish: { allow: ["{{ $p }}.{{ . }}._approvals.list.*", "{{ $p }}.{{ . }}._approvals.decide.*"] }
+          publish: { allow: ["{{ $p }}.{{ . }}._approvals.list.*", "{{ $p }}.{{ . }}._approvals.decide.*", "{{ $p }}.{{ . }}._portal.*"] }
           subscribe: { allow: ["{{ $p }}.{{ . }}._approvals.requested", "{{ $p }}.{{ . }}._approvals.settled", "_INBOX.{{ . }}-approver.>"] }
           allow_responses: { max: 1, expires: "1m" }
       } }
       # Its executors: MCP hosts, hooks and others that run tools of the fleet.
       { user: {{ . }}-host, password: ${{ include "toolbridge.passwordVar" (printf "%s-host" .) }}, permissions: {
           publish: { allow: [
-            "$KV.toolbridge_toolsets.{{ . }}.>", "$O.toolbridge_blobs.>",
+            "$KV.toolbridge_toolsets.{{ . }}.>", "$KV.toolbridge_servers.{{ . }}.>", "$O.toolbridge_blobs.>", "$JS.FC.>",
+            "$JS.API.STREAM.MSG.GET.KV_toolbridge_toolsets", "$JS.API.DIRECT.GET.KV_toolbridge_toolsets.$KV.toolbridge_toolsets.{{ . }}.>",
+            "$JS.API.STREAM.INFO.KV_toolbridge_servers",
+            "$JS.API.STREAM.MSG.GET.KV_toolbridge_servers", "$JS.API.DIRECT.GET.KV_toolbridge_servers.$KV.toolbridge_servers.{{ . }}.>",
             "$JS.API.STREAM.LIST", "$JS.API.STREAM.PURGE.OBJ_toolbridge_blobs",
             "$JS.API.STREAM.MSG.GET.OBJ_toolbridge_blobs", "$JS.API.DIRECT.GET.OBJ_toolbridge_blobs.>",
             "$JS.API.CONSUMER.CREATE.OBJ_toolbridge_blobs.>", "$JS.API.CONSUMER.DELETE.OBJ_toolbridge_blobs.>",
@@ -65,6 +71,7 @@ accounts {
             "$JS.API.STREAM.INFO.OBJ_toolbridge_catalogs", "$JS.API.STREAM.INFO.OBJ_toolbridge_blobs"] }
           subscribe: { allow: [
             "{{ $p }}.{{ . }}._exec.run.*", "{{ $p }}.{{ . }}._exec.cancel.*", "{{ $p }}.{{ . }}._hooks.run.*",
+            "{{ $p }}.{{ . }}._mcp.list", "{{ $p }}.{{ . }}._mcp.manage.*",
             "_INBOX.{{ . }}-host.>"] }
           allow_responses: { max: 10000, expires: "24h" }
       } }
