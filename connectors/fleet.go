@@ -294,7 +294,7 @@ func (f *fleet) put(ctx context.Context, c *circuit, r breakerRecord, revision u
 		c.mu.Lock()
 		c.revision = 0
 		c.mu.Unlock()
-		return beaten, nil //nolint:nilerr // that it is gone is what was asked
+		return beaten, nil
 	}
 	f.heard(c.tenant, now, at)
 	var stands breakerRecord
@@ -302,7 +302,7 @@ func (f *fleet) put(ctx context.Context, c *circuit, r breakerRecord, revision u
 		c.mu.Lock()
 		c.revision = at
 		c.mu.Unlock()
-		return beaten, nil
+		return beaten, nil //nolint:nilerr // what can not be read is written over
 	}
 	return lost, nil
 }
