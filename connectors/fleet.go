@@ -302,7 +302,7 @@ func (f *fleet) put(ctx context.Context, c *circuit, r breakerRecord, revision u
 		c.mu.Lock()
 		c.revision = at
 		c.mu.Unlock()
-		return beaten, nil //nolint:nilerr // what can not be read is written over
+		return beaten, nil
 	}
 	return lost, nil
 }
