@@ -141,7 +141,9 @@ func TestOneTraceShowsATurnWithApprovalsAndAConnectorWhoseWorkerIsKilled(t *test
 		t.Fatal(err)
 	}
 	request, err := client.NewBridgeRequest(from, subjects.ToolCall, client.CallArguments{Calls: []client.CallEntry{
-		{Name: "mcp__desk__slow", Arguments: json.RawMessage(`{}`)}, {Name: "mcp__desk__pay", Arguments: json.RawMessage(`{}`)}, {Name: "mcp__desk__look", Arguments: json.RawMessage(`{}`)},
+		{Name: "mcp__desk__slow", Arguments: json.RawMessage(`{}`)},
+		{Name: "mcp__desk__pay", Arguments: json.RawMessage(`{}`)},
+		{Name: "mcp__desk__look", Arguments: json.RawMessage(`{}`)},
 		{Name: "connectors__github__issues_list", Arguments: json.RawMessage(`{"owner":"acme","repo":"shop"}`)},
 	}})
 	if err != nil {
