@@ -100,7 +100,11 @@ func (p Policy) fallback(r Request) Action {
 }
 
 func (r Rule) matches(q Request) bool {
-	return (r.Match == "" || subjects.MatchGlob(r.Match, q.Tool)) &&
+	match := subjects.MatchGuard
+	if r.Action == Allow {
+		match = subjects.MatchGlob
+	}
+	return (r.Match == "" || match(r.Match, q.Tool)) &&
 		(r.Toolset == "" || subjects.MatchGlob(r.Toolset, q.Toolset)) &&
 		(r.ReadOnly == nil || *r.ReadOnly == q.ReadOnly) &&
 		(r.Arguments == nil || r.matchesText(q.Arguments))

@@ -39,3 +39,21 @@ func TestTheStrictestOfRuleGrantAndDefaultWins(t *testing.T) {
 		})
 	}
 }
+
+// A rule that asks or denies covers a connector's tool in every spelling, one that
+// allows in its own alone.
+func TestNoSpellingOfAConnectorsToolIsAllowedByAnother(t *testing.T) {
+	p := Policy{Rules: []Rule{
+		{Match: "connectors__gmail__SEND", Action: Deny},
+		{Match: "connectors__gmail__*D", Action: Allow},
+		{Match: "connectors__gmail__*", Action: Ask},
+	}}
+	for tool, want := range map[string]Action{
+		"connectors__gmail__SEND": Deny, "connectors__gmail__send": Deny, "connectors__gmail__gmail_Send": Deny,
+		"connectors__gmail__READ": Allow, "connectors__gmail__read": Ask, "connectors__gmail__LIST": Ask,
+	} {
+		if got := p.Decide(Request{Tool: tool}).Action; got != want {
+			t.Errorf("%s: %s, want %s", tool, got, want)
+		}
+	}
+}

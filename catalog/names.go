@@ -3,6 +3,8 @@ package catalog
 import (
 	"strings"
 	"unicode/utf8"
+
+	"toolbridge/subjects"
 )
 
 // Names that a session may not define itself.
@@ -12,7 +14,7 @@ const (
 	ToolDescribe = "tool_describe"
 	ToolCall     = "tool_call"
 	// ConnectorPrefix begins the names of tools behind the hosted gateway.
-	ConnectorPrefix = "connectors__"
+	ConnectorPrefix = subjects.ConnectorPrefix
 	// ManageConnections is the tool by which a session asks for connectors.
 	ManageConnections = "manage_connections"
 

@@ -294,11 +294,11 @@ func (f *fleet) put(ctx context.Context, c *circuit, r breakerRecord, revision u
 		c.mu.Lock()
 		c.revision = 0
 		c.mu.Unlock()
-		return beaten, nil
+		return beaten, nil //nolint:nilerr // that it is gone is what was asked
 	}
 	f.heard(c.tenant, now, at)
 	var stands breakerRecord
-	if subjects.Decode(now, &stands) != nil || stands.Worker == f.worker {
+	if readable := subjects.Decode(now, &stands) == nil; !readable || stands.Worker == f.worker {
 		c.mu.Lock()
 		c.revision = at
 		c.mu.Unlock()

@@ -48,6 +48,7 @@ type operation struct {
 	Targets  []target            `json:"targets,omitempty"`
 	Started  string              `json:"started"`            // RFC 3339
 	Deadline string              `json:"deadline,omitempty"` // of the card
+	Full     string              `json:"full,omitempty"`     // the deadline before hurry brought it forward
 	Settled  string              `json:"settled,omitempty"`
 	By       string              `json:"by,omitempty"`
 	Failure  *subjects.SlotError `json:"failure,omitempty"` // in place of a result
@@ -169,6 +170,7 @@ func (o *operation) answer(a subjects.ConnectionAnswer) (refused string) {
 			return "this target has not failed"
 		}
 		t.Start = wanted
+		o.unhurry()
 	case t.stuck():
 		t.Chosen = true
 	default: // continue, for one target that could still connect
@@ -225,10 +227,21 @@ func (o *operation) hurry(now time.Time, patience time.Duration) bool {
 		return false
 	}
 	if until := now.Add(patience); until.Before(o.deadline()) {
+		if o.Full == "" {
+			o.Full = o.Deadline
+		}
 		o.Deadline = moment(until)
 		return true
 	}
 	return false
+}
+
+// unhurry gives a card its whole time back: the user tries again, and a new link
+// needs as long as the first.
+func (o *operation) unhurry() {
+	if o.Full != "" {
+		o.Deadline, o.Full = o.Full, ""
+	}
 }
 
 func (o *operation) deadline() time.Time {

@@ -125,6 +125,27 @@ func TestWhatComesLateChangesNothing(t *testing.T) {
 	}
 }
 
+func TestARetryGivesTheCardItsWholeTimeBack(t *testing.T) {
+	now := time.Now()
+	whole := moment(now.Add(5 * time.Minute))
+	o := &operation{Phase: open, Card: true, Deadline: whole, Targets: []target{{Name: "x", State: subjects.ConnectionFailed}}}
+	for range 2 {
+		if !o.hurry(now, time.Minute) || o.Deadline == whole {
+			t.Fatalf("a card that waits for nothing but a word on a failed target ends at %s", o.Deadline)
+		}
+		if o.hurry(now.Add(time.Second), time.Minute) {
+			t.Error("the time for that word was moved")
+		}
+		if reason := o.answer(subjects.ConnectionAnswer{Target: "x", Action: subjects.ConnectionRetry}); reason != "" || o.Deadline != whole {
+			t.Fatalf("after a retry (%q) it ends at %s, not at %s", reason, o.Deadline, whole)
+		}
+		if o.hurry(now, time.Minute) {
+			t.Error("a target that is being started was hurried")
+		}
+		o.Targets[0].Start = "" // and it failed again
+	}
+}
+
 func TestFailuresOfAServersHostEndItsWait(t *testing.T) {
 	for name, f := range map[string]func(*target) bool{
 		"no answer": func(t *target) bool { return t.server(nil, errors.New("gone")) },

@@ -87,6 +87,9 @@ func (w whole) refused(name, connector string, o *Outcome) {
 	case KindRateLimited:
 		e.Reason = "rate_limited"
 		e.Message = name + " was not run: the gateway is rate limited, " + again(f.RetryAfter)
+	case KindDark, KindForbidden:
+		e.Reason = reasonNotAvailable
+		e.Message = name + " was not run: connected apps are not available for this account (" + f.Code + ": " + f.Message + "). Do not offer to connect anything; nothing is down, and nothing is disconnected"
 	default:
 		e.Message = name + " was not run: the gateway refused it (" + f.Code + ": " + f.Message + ")"
 	}

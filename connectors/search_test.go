@@ -184,7 +184,10 @@ func TestSearchesUnderWayAreBounded(t *testing.T) {
 			t.Errorf("%d requests", n)
 		}
 		time.Sleep(9 * time.Second)
-		if n := len(d.flights); n != 0 {
+		d.mu.Lock()
+		n := len(d.flights)
+		d.mu.Unlock()
+		if n != 0 {
 			t.Errorf("%d searches under way 9 s later", n)
 		}
 	})

@@ -69,3 +69,33 @@ func FuzzMatchGlob(f *testing.F) {
 		}
 	})
 }
+
+// A gateway may fold the case of a slug, so no spelling of a connector's tool gets
+// past what names it.
+func TestAGuardCoversEverySpellingOfAConnectorsTool(t *testing.T) {
+	const send = "connectors__gmail__SEND_EMAIL"
+	for _, c := range []struct {
+		glob, name string
+		want       bool
+	}{
+		{send, send, true},
+		{send, "connectors__gmail__send_email", true},
+		{send, "connectors__GMAIL__Send_Email", true},
+		{send, "connectors__gmail__gmail_send_email", true},
+		{send, "connectors__gmail__GMAIL_SEND_EMAIL", true},
+		{"connectors__github__issues_create", "connectors__github__ISSUES_CREATE", true},
+		{"connectors__Gmail__*", "connectors__gmail__READ", true},
+		{"*__DELETE_*", "connectors__gmail__delete_message", true},
+		{"*SEND*", "connectors__gmail__\u017fend", true}, // a long s is an S in upper case
+		{send, "connectors__gmail__SEND_EMAILS", false},
+		{send, "connectors__slack__gmail_SEND_EMAIL", false},
+		{send, "Connectors__gmail__SEND_EMAIL", false}, // no connector's tool
+		{"connectors__gmail__", "connectors__gmail", false},
+		{"mcp__bank__PAY", "mcp__bank__pay", false}, // these names are exact
+		{"connectors__gmail__x", "connectors__gmail__gmail_", false},
+	} {
+		if got := MatchGuard(c.glob, c.name); got != c.want {
+			t.Errorf("MatchGuard(%q, %q) = %v", c.glob, c.name, got)
+		}
+	}
+}

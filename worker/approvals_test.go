@@ -366,6 +366,12 @@ func TestASessionsChoiceHoldsForThatSessionUntilItIsForgotten(t *testing.T) {
 	if r["choice"] != "session" || r["session"] != "s1" || r["tool"] != "mcp__fs__write" || r["executor"] != "session" || r["by"] != "ann" || r["user"] != nil {
 		t.Errorf("remembered = %s", text(r))
 	}
+	asksAbout := func(session, ref string) any {
+		return at(t, f.ask(session, "preflight", `{"names":["mcp__fs__write"],"catalog":"`+ref+`"}`), "tools", "mcp__fs__write", "needs_approval")
+	}
+	if mine, others := asksAbout("s1", ref), asksAbout("s2", ref2); mine != false || others != true {
+		t.Errorf("preflight says that approval is needed: %v, and to another session: %v", mine, others)
+	}
 	for range 2 { // the same again
 		d := f.decide("bob", fmt.Sprintf(`{"forget":%q,"reason":"enough"}`, r["id"]))
 		if d["state"] != "forgotten" || d["id"] != r["id"] || d["by"] != "bob" {
@@ -374,6 +380,9 @@ func TestASessionsChoiceHoldsForThatSessionUntilItIsForgotten(t *testing.T) {
 	}
 	if got := f.pending("ann")["remembered"].([]any); len(got) != 0 {
 		t.Errorf("remembered = %s", text(got))
+	}
+	if asksAbout("s1", ref) != true {
+		t.Error("preflight still goes by the choice that was withdrawn")
 	}
 	if got := f.audited("approval.forgotten"); len(got) == 0 || got[0]["by"] != "bob" || got[0]["tool"] != "mcp__fs__write" || got[0]["session"] != "s1" {
 		t.Errorf("audit = %s", text(got))

@@ -254,6 +254,21 @@ func TestARememberedChoiceHoldsForAConnectorsTool(t *testing.T) {
 	want(t, "results", []string{"APPROVAL_DENIED"}, outcomes(t, next(t, "result", done)))
 }
 
+func TestK01ACallThatTheGatewayIsDarkToSaysSoAndOffersNoLink(t *testing.T) {
+	for _, status := range []int{403, 404} {
+		h := newHosted(t, func(int, executed) gatewayAnswer {
+			return gatewayAnswer{Status: status, Body: json.RawMessage(`{"error":{"code":"GONE","message":"nothing here"}}`)}
+		}, worker.Config{})
+		reply := h.call("s1", h.ref, calls("a/T"))
+		slot := at(t, reply, "result", "results", 0, "error").(map[string]any)
+		want(t, "slot", []any{"PROVIDER_ERROR", "not_available", nil}, []any{slot["code"], slot["reason"], slot["connect_url"]})
+		if m := text(slot["message"]); !strings.Contains(m, "not available for this account") {
+			t.Errorf("message = %s", m)
+		}
+		want(t, "requests", 1, len(h.sent()))
+	}
+}
+
 func TestK03EveryRequestIsMadeForTheSessionsUser(t *testing.T) {
 	h := newHosted(t, echo, worker.Config{})
 	h.grant("s1", `{"user":"u-17"}`)
@@ -563,11 +578,12 @@ func TestAToolsOtherNameEvadesNothing(t *testing.T) {
 	for entry, slot := range map[string]string{
 		"gmail/SEND": "APPROVAL_DENIED", "gmail/GMAIL_SEND": "APPROVAL_DENIED", "GMAIL/GMAIL_SEND": "APPROVAL_DENIED",
 		"gmail/GMAIL_WIPE": "BLOCKED", "gmail/GMAIL_DRAFT": "BLOCKED",
+		"gmail/send": "APPROVAL_DENIED", "Gmail/Gmail_Send": "APPROVAL_DENIED", "gmail/wipe": "BLOCKED", "gmail/gmail_draft": "BLOCKED",
 	} {
 		want(t, entry, []string{slot}, outcomes(t, h.call("s1", h.ref, calls(entry))))
 	}
 	ref := h.catalog("s2", "cli")
-	for _, entry := range []string{"gmail/PURGE", "gmail/GMAIL_PURGE", "Gmail/PURGE"} {
+	for _, entry := range []string{"gmail/PURGE", "gmail/GMAIL_PURGE", "Gmail/PURGE", "gmail/purge", "gmail/Purge", "gmail/gmail_PURGE"} {
 		want(t, entry, []string{"TOOL_NOT_FOUND"}, outcomes(t, h.call("s2", ref, calls(entry))))
 	}
 	want(t, "requests", 0, len(h.sent()))

@@ -67,7 +67,7 @@ func (w *Worker) route() call.Route {
 
 // preflightConnector says whether a tool behind the gateway could be called now, as
 // far as is known without asking the gateway for it.
-func (w *Worker) preflightConnector(tenant, asked string, s *scope, connected *call.Connectors) subjects.Preflight {
+func (w *Worker) preflightConnector(ctx context.Context, asker call.Asker, asked string, s *scope, connected *call.Connectors) subjects.Preflight {
 	name, also, err := call.ConnectorName(asked, connected)
 	if err != nil {
 		return subjects.Preflight{Code: err.Code, Reason: err.Message}
@@ -83,10 +83,11 @@ func (w *Worker) preflightConnector(tenant, asked string, s *scope, connected *c
 	}
 	// Calls of one turn may run side by side; the entries of one call do not.
 	out := subjects.Preflight{Callable: true, Parallel: true, NeedsApproval: p.NeedsApproval}
-	if state, after := w.cfg.Gateway.Breakers.State(tenant); state != connectors.StateClosed && after > 0 {
+	if state, after := w.cfg.Gateway.Breakers.State(asker.Tenant); state != connectors.StateClosed && after > 0 {
 		out.Callable, out.Code = false, subjects.CodeGatewayUnavailable
 		out.Reason = "the gateway of connectors is unavailable; retry after " + after.Round(time.Millisecond).String()
 	}
+	out.NeedsApproval = out.NeedsApproval && !w.calls.SparedConnector(ctx, asker, name)
 	return out
 }
 

@@ -38,15 +38,15 @@ func (w *Worker) preflight(ctx context.Context, q *request) ([]byte, error) {
 	connected := w.connected(ctx, q.Tenant, l, &s)
 	out := subjects.PreflightReply{Tools: make(map[string]subjects.Preflight, len(r.Names))}
 	for _, name := range r.Names {
-		out.Tools[name] = w.preflightOne(q.Tenant, name, l, &s, connected)
+		out.Tools[name] = w.preflightOne(ctx, call.Asker{Tenant: q.Tenant, Session: q.Session, User: s.user()}, name, l, &s, connected)
 	}
 	return subjects.Encode(out)
 }
 
-func (w *Worker) preflightOne(tenant, name string, l *loaded, s *scope, connected *call.Connectors) subjects.Preflight {
+func (w *Worker) preflightOne(ctx context.Context, asker call.Asker, name string, l *loaded, s *scope, connected *call.Connectors) subjects.Preflight {
 	found := l.catalog.Resolve(name)
 	if found.Verdict == catalog.Connector {
-		return w.preflightConnector(tenant, found.Asked, s, connected)
+		return w.preflightConnector(ctx, asker, found.Asked, s, connected)
 	}
 	if e := found.Refusal(); found.Definition == nil && e != nil {
 		return subjects.Preflight{Code: e.Code, Reason: e.Message}
@@ -63,9 +63,10 @@ func (w *Worker) preflightOne(tenant, name string, l *loaded, s *scope, connecte
 		return subjects.Preflight{Code: subjects.CodeApprovalDenied, Reason: p.Reason, Parallel: p.Parallel}
 	}
 	if found.Definition.Registry {
-		if e := call.Reachable(found.Definition, w.liveIn(tenant)); e != nil {
+		if e := call.Reachable(found.Definition, w.liveIn(asker.Tenant)); e != nil {
 			out.Callable, out.Code, out.Reason = false, e.Code, e.Message
 		}
 	}
+	out.NeedsApproval = out.NeedsApproval && !w.calls.Spared(ctx, asker, found.Definition)
 	return out
 }

@@ -29,7 +29,7 @@ const maxChain = 16
 func (s *scope) allows(d *catalog.Definition) bool {
 	for i := range s.chain {
 		for _, glob := range s.chain[i].Deny {
-			if subjects.MatchGlob(glob, d.Name) || d.Toolset != "" && subjects.MatchGlob(glob, d.Toolset) {
+			if subjects.MatchGuard(glob, d.Name) || d.Toolset != "" && subjects.MatchGlob(glob, d.Toolset) {
 				return false
 			}
 		}

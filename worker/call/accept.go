@@ -157,9 +157,8 @@ func (e *Engine) runHere(l *live) {
 	switch {
 	case lost:
 	case record.Final:
-		l.audited()
 		for {
-			_, err := e.publish(e.writing(), l.key, record, true)
+			_, err := e.publish(e.writing(), l.key, record, l)
 			if err == nil || lasting(err) || !e.wait(writeRetry) {
 				return
 			}
@@ -207,7 +206,7 @@ func (e *Engine) again(ctx context.Context, k key, r *Record) (Accepted, error) 
 
 // settled publishes the result of a final record and returns it.
 func (e *Engine) settled(ctx context.Context, k key, r *Record) (Accepted, error) {
-	reply, err := e.publish(ctx, k, r, false)
+	reply, err := e.publish(ctx, k, r, nil)
 	if err != nil {
 		return Accepted{}, unstored(err)
 	}

@@ -76,12 +76,12 @@ func (g *Guardrails) looksAt(tool string) bool {
 }
 
 func (p *Pattern) matches(tool string) bool {
-	return p.Match == "" || subjects.MatchGlob(p.Match, tool)
+	return p.Match == "" || subjects.MatchGuard(p.Match, tool)
 }
 
 func (g *Guardrails) deniedBy(tool string) string {
 	for _, glob := range g.Deny {
-		if subjects.MatchGlob(glob, tool) {
+		if subjects.MatchGuard(glob, tool) {
 			return glob
 		}
 	}

@@ -43,7 +43,7 @@ const (
 )
 
 func (h *Hook) matches(tool string) bool {
-	return h.Match == "" || subjects.MatchGlob(h.Match, tool)
+	return h.Match == "" || subjects.MatchGuard(h.Match, tool)
 }
 
 // matchesAny reports whether a hook is asked about an entry, under any of its names.

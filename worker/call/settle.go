@@ -154,14 +154,17 @@ func (e *Engine) result(ctx context.Context, r *Record) (result []byte, isError 
 }
 
 // publish hands a final reply to those who wait here, and publishes it: once, and
-// again only with the same bytes. own says that this worker made the record final,
-// and has written down what ran. It returns the reply.
-func (e *Engine) publish(ctx context.Context, k key, r *Record, own bool) ([]byte, error) {
+// again only with the same bytes. l is the call when this worker made it final, and
+// so wrote down what ran, nil when another one did. It returns the reply.
+func (e *Engine) publish(ctx context.Context, k key, r *Record, l *live) ([]byte, error) {
 	body, err := e.bytes(ctx, r.Reply)
 	if err != nil {
 		return nil, fmt.Errorf("reading the reply of call %s: %w", k.id, err)
 	}
 	e.deliver(k, body)
+	if l != nil {
+		l.audited()
+	}
 	msg := &nats.Msg{Subject: e.cfg.Space.Result(k.tenant, k.session, k.id), Data: body, Header: header(subjects.KindResult, r.Trace)}
 	e.step(StepWritten, k)
 	_, err = e.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(0))
@@ -170,7 +173,7 @@ func (e *Engine) publish(ctx context.Context, k key, r *Record, own bool) ([]byt
 		e.step(StepPublished, k)
 		e.event(k, r.Trace, callFinished(r))
 		switch {
-		case !own && r.ran(): // the worker that made it final was lost before it published
+		case l == nil && r.ran(): // the worker that made it final was lost before it published
 			e.auditAgain(k, r)
 		case !r.ran(): // else each entry that ran has a record of its own
 			e.audit(k, r, -1, subjects.AuditRecord{Type: string(subjects.EventCallFinished)})

@@ -54,7 +54,7 @@ func (e *Engine) work(msg jetstream.Msg, place *slot) {
 		e.ack(msg)
 		return
 	case outcome == isFinal:
-		if _, err := e.publish(e.base, k, l.record, false); err != nil {
+		if _, err := e.publish(e.base, k, l.record, nil); err != nil {
 			e.log.Warn("a result could not be published; it is tried again", "call", k.String(), "error", err)
 			_ = msg.NakWithDelay(retryDelay)
 			return
@@ -78,8 +78,7 @@ func (e *Engine) work(msg jetstream.Msg, place *slot) {
 	case lost:
 		return // whoever took over has the message, or gets it
 	case record.Final:
-		l.audited()
-		if _, err := e.publish(e.writing(), k, record, true); err != nil {
+		if _, err := e.publish(e.writing(), k, record, l); err != nil {
 			e.log.Warn("a result could not be published; it is tried again", "call", k.String(), "error", err)
 			_ = msg.NakWithDelay(retryDelay)
 			return
