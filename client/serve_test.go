@@ -376,7 +376,7 @@ func TestWhatComesWhileTheServerStopsIsRefused(t *testing.T) {
 	})
 	x.send(request("c1.0"))
 	<-started
-	for i := range 5 { // one is held back by the slot, the others wait behind it
+	for i := range 5 { // one waits for the slot, the others wait behind it
 		x.send(request(fmt.Sprintf("c2.%d", i)))
 	}
 	if err := x.nc.Flush(); err != nil {

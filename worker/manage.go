@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"sync"
 
 	"toolbridge/connectors"
 	"toolbridge/subjects"
@@ -19,26 +18,8 @@ type own struct {
 // when the worker stops, another one goes on.
 func (x own) Execute(ctx context.Context, e call.Execution) call.Outcome {
 	who, _ := x.gateway.User(e.Tenant, e.User)
-	stop := make(chan struct{})
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	undo := context.AfterFunc(ctx, func() {
-		if call.Stopped(ctx) {
-			close(stop)
-			return
-		}
-		cancel()
-	})
-	defer undo()
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		select {
-		case <-e.Leaving:
-			cancel()
-		case <-running.Done():
-		}
-	})
-	defer watch.Wait()
-	defer cancel()
+	running, stop, over := call.Outlive(ctx, e.Leaving)
+	defer over()
 	end := x.manage.Execute(running, connectors.ManageCall{
 		Who: who, Tenant: e.Tenant, Session: e.Session, CallID: e.CallID, Index: e.Index, Surface: e.Surface,
 		Arguments: e.Arguments, Trace: e.Trace, Stop: stop, Sent: e.Sent, Parks: e.Parks,

@@ -74,7 +74,9 @@ func TestADaemonServesMetricsAndProbesAndFollowsItsLogLevel(t *testing.T) {
 			t.Helper()
 			var got string
 			var code int
-			for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			tick := time.NewTicker(20 * time.Millisecond) // another process changes it
+			defer tick.Stop()
+			for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-tick.C {
 				if code, got = get(path); code == status && strings.Contains(got, says) {
 					return
 				}

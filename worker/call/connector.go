@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nuid"
@@ -214,26 +213,8 @@ func (x *Gateway) ExecuteAll(ctx context.Context, list []Execution) []Outcome {
 		}})
 	}
 	who, _ := x.gateway.User(first.Tenant, first.User)
-	stop := make(chan struct{})
-	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	undo := context.AfterFunc(ctx, func() {
-		if Stopped(ctx) {
-			close(stop)
-			return
-		}
-		cancel()
-	})
-	defer undo()
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		select {
-		case <-first.Leaving:
-			cancel()
-		case <-sending.Done():
-		}
-	})
-	defer watch.Wait()
-	defer cancel()
+	sending, stop, end := Outlive(ctx, first.Leaving)
+	defer end()
 	tools := make([]connectors.Tool, len(list))
 	for i := range list {
 		tools[i] = connectors.Tool{Name: list[i].Name, Arguments: list[i].Arguments, Key: list[i].IdempotencyKey}

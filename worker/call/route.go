@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"time"
 
 	"toolbridge/subjects"
@@ -85,6 +86,34 @@ func notHere(e Execution) Outcome {
 // Stopped reports whether an execution's context has ended because of a stop. Any
 // other end is the worker's own.
 func Stopped(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errStopped) }
+
+// Outlive is the context of something that a stop does not cut off: it ends with the
+// worker's other reasons to cancel ctx, and when the worker leaves. stop is closed by
+// a stop. end must be called when the thing is over.
+func Outlive(ctx context.Context, leaving <-chan struct{}) (running context.Context, stop <-chan struct{}, end func()) {
+	stopped := make(chan struct{})
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	undo := context.AfterFunc(ctx, func() {
+		if Stopped(ctx) {
+			close(stopped)
+			return
+		}
+		cancel()
+	})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-leaving:
+			cancel()
+		case <-running.Done():
+		}
+	})
+	return running, stopped, func() {
+		cancel()
+		watch.Wait()
+		undo()
+	}
+}
 
 // execution is an entry as its executor gets it.
 func (l *live) execution(index int, entry *Entry, record *Record) Execution {
